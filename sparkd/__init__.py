@@ -1,0 +1,3 @@
+"""sparkd keeps multi-node language-model servers answering, and says why when they don't."""
+
+__version__ = "0.1.0"

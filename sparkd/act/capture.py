@@ -1,0 +1,62 @@
+"""Evidence before teardown: the logs and the inspect of every rank, written where a person finds them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from sparkd import clock
+from sparkd.act.hands import ActionFailed, Hands, at_once
+from sparkd.model.decision import CaptureEvidence, Target
+from sparkd.redact import Redactor
+
+LOG_LINES = 3000
+KEEP = 20
+"""Captures kept per deployment; the oldest go first."""
+
+
+async def capture(hands: Hands, action: CaptureEvidence) -> str:
+    """Write one folder for this generation and return its path. Raises ActionFailed."""
+    stamp = datetime.fromtimestamp(clock.wall(), UTC).strftime("%Y%m%dT%H%M%SZ")
+    folder = hands.captures / hands.deployment.name / f"{stamp}-g{action.generation}-{action.reason}"
+    redact = await anyio.to_thread.run_sync(Redactor.of, hands.deployment)
+    try:
+        await anyio.to_thread.run_sync(_prepare, folder)
+    except OSError as error:
+        raise ActionFailed(f"captures cannot be written to {folder.parent}: {error.strerror}", "disk") from error
+
+    async def one(target: Target) -> None:
+        runtime = hands.runtimes[target.node]
+        lines = await runtime.logs(target.container, LOG_LINES, None)
+        text = "".join(f"{_stamp(line.at)} {line.stream} {line.text}\n" for line in lines)
+        inspected = await runtime.inspect(target.container)
+        await anyio.to_thread.run_sync(_write, folder, target, redact(text), redact.tree(inspected))
+
+    await at_once(action.targets, one, lambda target, error: ActionFailed(str(error), "capture", target.node))
+    return str(folder)
+
+
+def _prepare(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+    older = sorted(folder.parent.iterdir(), key=lambda one: one.name)
+    for one in older[:-KEEP]:
+        shutil.rmtree(one)
+
+
+def _write(folder: Path, target: Target, log: str, inspected: Any) -> None:
+    try:
+        (folder / f"rank{target.rank}-{target.node}.log").write_text(log, "utf-8")
+        (folder / f"rank{target.rank}-{target.node}.inspect.json").write_text(json.dumps(inspected, indent=1), "utf-8")
+    except OSError as error:
+        raise ActionFailed(f"{folder}: {error.strerror}", "disk", target.node) from error
+
+
+def _stamp(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+

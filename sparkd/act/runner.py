@@ -1,0 +1,75 @@
+"""One action to its outcome: looked up in a table, under a deadline, with every error turned into a value."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+
+from sparkd import clock
+from sparkd.act import canary, capture, cleanup, containers
+from sparkd.act.hands import ActionFailed, Hands
+from sparkd.errors import SparkdError
+from sparkd.model.decision import (
+    Action,
+    CaptureEvidence,
+    CleanNodes,
+    KillProcesses,
+    RemoveRanks,
+    SendCanary,
+    StartRanks,
+    StopRanks,
+    WarmUp,
+)
+from sparkd.model.snapshot import Outcome
+
+Deed = Callable[[Hands, Any], Awaitable[object]]
+
+DEEDS: dict[type[Any], tuple[Deed, Callable[[Any], float]]] = {
+    CaptureEvidence: (capture.capture, lambda action: 10.0),
+    StopRanks: (containers.stop, lambda action: action.grace_s + 30.0),
+    RemoveRanks: (containers.remove, lambda action: 60.0),
+    KillProcesses: (containers.kill, lambda action: 10.0),
+    CleanNodes: (cleanup.clean, lambda action: 90.0),
+    StartRanks: (containers.start, lambda action: 90.0),
+    WarmUp: (canary.warm_up, lambda action: action.timeout_s + 5.0),
+    SendCanary: (canary.canary, lambda action: action.timeout_s + 5.0),
+}
+"""Action -> what does it, and how long it may take in seconds."""
+
+
+async def perform(hands: Hands, action: Action) -> Outcome:
+    """Do it. Returns an Outcome for success, failure and a passed deadline alike; only cancellation gets out."""
+    deed, limit = DEEDS[type(action)]
+    try:
+        with anyio.fail_after(limit(action)):
+            value = await deed(hands, action)
+    except TimeoutError:
+        return Outcome(action, False, clock.now(), f"not done within {limit(action):.0f} s", "timeout")
+    except ActionFailed as failure:
+        return Outcome(action, False, clock.now(), str(failure), failure.code, failure.node)
+    except SparkdError as error:
+        return Outcome(action, False, clock.now(), str(error), "error", getattr(error, "node", ""))
+    return Outcome(action, True, clock.now(), value=value)
+
+
+def describe(action: Action) -> str:
+    """One clause for the journal."""
+    return WORDS[type(action)](action)
+
+
+def _where(action: Any) -> str:
+    return ", ".join(f"rank {one.rank} on {one.node} (generation {one.generation})" for one in action.targets)
+
+
+WORDS: dict[type[Any], Callable[[Any], str]] = {
+    CaptureEvidence: lambda action: f"save the evidence of generation {action.generation}",
+    StopRanks: lambda action: f"stop {_where(action)}",
+    RemoveRanks: lambda action: f"remove {_where(action)}",
+    KillProcesses: lambda action: "kill " + ", ".join(f"pid {one.pid} on {one.node}" for one in action.targets),
+    CleanNodes: lambda action: f"clean {', '.join(action.nodes)} for generation {action.generation}",
+    StartRanks: lambda action: f"start rank {', '.join(map(str, action.ranks))} as generation {action.generation}",
+    WarmUp: lambda action: f"warm up generation {action.generation}",
+    SendCanary: lambda action: f"canary to generation {action.generation}",
+}

@@ -1,0 +1,152 @@
+"""Sockets to servers: the Unix socket for people of the group `sparkd`, the TCP listener for machines and browsers."""
+
+from __future__ import annotations
+
+import asyncio
+import grp
+import os
+import socket
+import stat
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import structlog
+from aiohttp import web
+
+from sparkd.errors import SparkdError
+
+log = structlog.get_logger("sparkd.api")
+
+GROUP = "sparkd"
+CONNECTIONS = 512
+"""On one listener; more are closed at once, so that no client can use up the daemon's file descriptors."""
+IDLE_S = 15.0
+"""A connection without a complete request for this long is closed (slow loris)."""
+RETRY_S = 15.0
+CLOSE_S = 0.5
+
+
+class SocketBusy(SparkdError):
+    """Somebody answers on the socket already."""
+
+
+class _Closed(asyncio.Protocol):
+    """For a connection too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+def _prepare(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if _answers(path):
+        raise SocketBusy(f"another process answers on {path}")
+    path.unlink(missing_ok=True)
+
+
+def bind_unix(path: Path, group: str = GROUP) -> socket.socket:
+    """A listening socket at `path`: 0660 for the group where it exists and may be given, else 0600.
+
+    A file left behind is replaced, unless somebody answers on it. Raises SocketBusy, or OSError.
+    """
+    _prepare(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        os.fchmod(sock.fileno(), 0o600)  # the file is made with this mode: never open to others, not for a moment
+        sock.bind(str(path))
+        _give_to(path, group)
+        sock.listen(128)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _answers(path: Path) -> bool:
+    """Is there anybody behind this socket file? Raises FileExistsError when it is no socket at all."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise FileExistsError(f"{path} is there and is no socket")
+    except FileNotFoundError:
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except (TimeoutError, BlockingIOError):
+            return True  # its queue is full: alive, if not well
+    return True
+
+
+def _give_to(path: Path, group: str) -> None:
+    try:
+        os.chown(path, -1, grp.getgrnam(group).gr_gid)
+        path.chmod(0o660)
+    except (KeyError, PermissionError) as error:
+        log.warning("only this user and root can use the socket", socket=str(path), group=group, why=str(error))
+
+
+def _inode(path: Path) -> int | None:
+    return path.stat().st_ino if path.exists() else None
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+@asynccontextmanager
+async def unix_server(app: web.Application, path: Path) -> AsyncIterator[None]:
+    """Serve on the Unix socket; its file goes when this ends. Raises as `bind_unix`."""
+    async with _protocols(app) as accept:
+        sock = bind_unix(path)
+        mine = _inode(path)
+        server = await asyncio.get_running_loop().create_unix_server(accept, sock=sock)
+        try:
+            yield
+        finally:
+            server.close()
+            if _inode(path) == mine:
+                _remove(path)
+
+
+async def tcp_server(app: web.Application, listen: str, started: Callable[[int], None] = lambda port: None) -> None:
+    """Serve on HOST:PORT until cancelled; a port that is taken is tried again, for it must not end the daemon."""
+    host, _, port = listen.rpartition(":")
+    complained = False
+    async with _protocols(app) as accept:
+        while True:
+            try:
+                server = await asyncio.get_running_loop().create_server(accept, host.strip("[]"), int(port))
+            except OSError as error:
+                if not complained:
+                    log.error("the HTTP listener cannot be opened; trying on", listen=listen, why=str(error))
+                complained = True
+                await anyio.sleep(RETRY_S)
+                continue
+            started(server.sockets[0].getsockname()[1])
+            try:
+                await anyio.sleep_forever()
+            finally:
+                server.close()
+
+
+@asynccontextmanager
+async def _protocols(app: web.Application) -> AsyncIterator[Callable[[], asyncio.Protocol]]:
+    """What asyncio calls for every connection."""
+    runner = web.AppRunner(app, access_log=None, keepalive_timeout=IDLE_S, shutdown_timeout=CLOSE_S)
+    await runner.setup()
+    server = runner.server
+    assert server is not None  # setup makes it
+
+    def accept() -> asyncio.Protocol:
+        return server() if len(server.connections) < CONNECTIONS else _Closed()
+
+    try:
+        yield accept
+    finally:
+        with anyio.move_on_after(4 * CLOSE_S, shield=True):
+            await runner.cleanup()

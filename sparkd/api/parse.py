@@ -1,0 +1,131 @@
+"""Request bodies and queries to values; everything that does not fit is named, with what to write instead."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from sparkd.api.service import Invalid, NotFound, Operation
+
+VERBS = ("start", "stop", "restart", "pause", "resume", "release", "profile")
+LOSABLE = ("start", "stop", "restart")
+"""Verbs that may declare nodes lost."""
+MESSAGE_CHARS = 500
+NODES = 64
+
+
+def closest(word: str, known: Iterable[str], what: str) -> str:
+    """What a person may have meant by `word`."""
+    names = sorted(known)
+    close = get_close_matches(word, names, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"{what}: {', '.join(names)}" if names else f"there is no {what.rstrip('s')}"
+
+
+def known_name(name: str, known: Iterable[str], what: str) -> str:
+    """`name`, or raises NotFound with the closest one."""
+    names = set(known)
+    if name not in names:
+        raise NotFound(f"no {what} is called {name[:100]!r}", closest(name, names, f"{what}s"))
+    return name
+
+
+def operation(raw: bytes, verb: str, nodes: Iterable[str], by: str) -> Operation:
+    """The body of a POST. An empty body means the defaults. Raises Invalid."""
+    body = _object(raw)
+    for key in body:
+        if key not in _FIELDS:
+            raise Invalid(f"unknown key {key[:100]!r}", closest(key, _FIELDS, "keys"))
+    fields = {key: read(key, body[key]) for key, read in _FIELDS.items() if key in body}
+    asked = Operation(by=by, **fields)
+    if asked.assume_lost and verb not in LOSABLE:
+        raise Invalid(f"assume_lost does not go with {verb}", f"it goes with {', '.join(LOSABLE)}")
+    for node in asked.assume_lost:
+        known_name(node, nodes, "node")
+    if (verb == "profile") != (asked.to is not None):
+        raise Invalid(
+            "profile needs `to`" if verb == "profile" else f"`to` does not go with {verb}",
+            'write {"to": "NAME OF THE PROFILE"}' if verb == "profile" else "leave it out",
+        )
+    return asked
+
+
+def whole_number(query: Mapping[str, str], key: str, default: int, least: int, most: int) -> int:
+    """A number of a query, or raises Invalid."""
+    text = query.get(key)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 18 or not least <= int(text) <= most:
+        raise Invalid(f"{key} is {text[:40]!r}", f"a whole number from {least} to {most}")
+    return int(text)
+
+
+def truth(query: Mapping[str, str], key: str) -> bool:
+    """A yes or no of a query, no when it is not there; raises Invalid."""
+    text = query.get(key, "false").lower()
+    if text not in _TRUTH:
+        raise Invalid(f"{key} is {text[:40]!r}", "true or false")
+    return _TRUTH[text]
+
+
+_TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    if not raw.strip():
+        return {}
+    try:
+        body = json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"the body is no JSON: {str(error)[:100]}", f"an object with {', '.join(_FIELDS)}") from error
+    if not isinstance(body, dict):
+        raise Invalid(f"the body is a JSON {type(body).__name__}", f"an object with {', '.join(_FIELDS)}")
+    return body
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Invalid("a key is there twice", "write every key once")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise Invalid(f"{name} is no JSON", "leave it out")
+
+
+def _message(key: str, value: object) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > MESSAGE_CHARS or not (value.isprintable() or not value):
+        raise Invalid(f"{key} cannot be used", f"one line of text of at most {MESSAGE_CHARS} characters")
+    return value
+
+
+def _nodes(key: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > NODES or not all(isinstance(name, str) for name in value):
+        raise Invalid(f"{key} cannot be used", 'an array of node names, such as ["spark2"]')
+    return tuple(value)
+
+
+def _flag(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise Invalid(f"{key} cannot be used", "true or false")
+    return value
+
+
+def _name(key: str, value: object) -> str | None:
+    if value is not None and (not isinstance(value, str) or not 0 < len(value) <= 100 or not value.isprintable()):
+        raise Invalid(f"{key} cannot be used", "the name of a profile, or null")
+    return value if isinstance(value, str) else None
+
+
+_FIELDS: dict[str, Callable[[str, object], Any]] = {
+    "message": _message,
+    "assume_lost": _nodes,
+    "clean": _flag,
+    "to": _name,
+}

@@ -1,0 +1,167 @@
+"""Paths to answers: the HTTP interface, the same on both listeners but for who may write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import anyio
+from aiohttp import web
+
+from sparkd.api import parse
+from sparkd.api.gate import Gate, answer, boundary, peer_id
+from sparkd.api.page import PAGE, PAGE_HEADERS
+from sparkd.api.service import Invalid, NotFound, Service
+from sparkd.api.streams import Places, event, line, relay
+from sparkd.errors import SparkdError
+from sparkd.journal import as_json
+from sparkd.metrics import Exporter
+from sparkd.status import status
+
+BODY_BYTES = 64 * 1024
+BODY_S = 5.0
+STALE_S = 60.0
+"""A loop silent for this long can vouch for nothing; the watchdog ends it soon after."""
+RETRY_S = (1, 3600)
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """Every route; one instance per listener."""
+
+    service: Service
+    exporter: Exporter
+    gate: Gate
+    places: Places = field(default_factory=Places)
+
+    def app(self) -> web.Application:
+        """The aiohttp application of this listener."""
+        app = web.Application(middlewares=[boundary(self.gate)], client_max_size=BODY_BYTES)
+        for path, handler in {
+            "/": self.page,
+            "/metrics": self.metrics,
+            "/healthz": self.healthz,
+            "/ready/{name}": self.ready,
+            "/api/v1/status": self.status,
+            "/api/v1/nodes": self.nodes,
+            "/api/v1/history": self.history,
+            "/api/v1/events": self.events,
+            "/api/v1/operations/{id}": self.operation,
+            "/api/v1/deployments/{name}/logs": self.logs,
+            "/api/v1/deployments/{name}/why": self.why,
+        }.items():
+            app.router.add_get(path, handler)
+        app.router.add_post("/api/v1/deployments/{name}/{verb}", self.operate)
+        return app
+
+    # ----------------------------------------------------------------------------------------------------------- look
+
+    async def page(self, request: web.Request) -> web.Response:
+        return web.Response(text=PAGE, content_type="text/html", charset="utf-8", headers=PAGE_HEADERS)
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        body, content_type = self.exporter.page(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def healthz(self, request: web.Request) -> web.Response:
+        """The loop itself: has it run within three periods?"""
+        daemon = self.service.view().daemon
+        alive = daemon.loop_age_s <= 3 * daemon.period_s
+        return answer({"schema": 1, "ok": alive, "loop_age_s": round(daemon.loop_age_s, 3)}, 200 if alive else 503)
+
+    async def ready(self, request: web.Request) -> web.Response:
+        """200 only while this deployment answers real requests, as far as a living loop knows."""
+        view = self.service.view()
+        name = parse.known_name(request.match_info["name"], (one.name for one in view.deployments), "deployment")
+        now = status(view)
+        found = next(one for one in now["deployments"] if one["name"] == name)
+        stale = view.daemon.loop_age_s > STALE_S
+        said = f"sparkd has not looked for {view.daemon.loop_age_s:.0f} s" if stale else found["sentence"]
+        body = {"schema": 1, "phase": found["phase"], "sentence": said}
+        if found["serving"] and not stale:
+            return answer(body)
+        wait = _retry_after(found, now["at"])
+        return answer({**body, "retry_after_s": wait}, 503, {"Retry-After": str(wait)})
+
+    async def status(self, request: web.Request) -> web.Response:
+        return answer(status(self.service.view()))
+
+    async def nodes(self, request: web.Request) -> web.Response:
+        now = status(self.service.view())
+        return answer({"schema": 1, "at": now["at"], "nodes": now["nodes"]})
+
+    async def history(self, request: web.Request) -> web.Response:
+        limit = parse.whole_number(request.query, "limit", 100, 1, 1000)
+        after = parse.whole_number(request.query, "after", 0, 0, 2**53)
+        events = await self.service.history(request.query.get("deployment") or None, limit, after)
+        return answer({"schema": 1, "events": [as_json(one) for one in events]})
+
+    async def why(self, request: web.Request) -> web.Response:
+        return answer(self.service.why(self._name(request)))
+
+    async def operation(self, request: web.Request) -> web.Response:
+        id = request.match_info["id"]
+        found = self.service.operation(id)
+        if found is None:
+            raise NotFound(f"no operation {id[:100]!r} is known", "operations are forgotten when sparkd restarts")
+        return answer({"schema": 1, **found})
+
+    # --------------------------------------------------------------------------------------------------------- follow
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        with self.places.take(peer_id(request)):
+            return await relay(request, "text/event-stream", self._events(), b": alive\n\n")
+
+    async def _events(self) -> AsyncGenerator[bytes]:
+        yield b"retry: 3000\n\n"
+        async with self.service.subscribe() as messages:
+            yield event("status", status(self.service.view())) + b"\n"
+            async for kind, body in messages:
+                yield event(kind, body) + b"\n"
+
+    async def logs(self, request: web.Request) -> web.StreamResponse:
+        name = self._name(request)
+        tail = parse.whole_number(request.query, "tail", 200, 1, 10_000)
+        follow = parse.truth(request.query, "follow")
+        with self.places.take(peer_id(request)):
+            return await relay(request, "application/x-ndjson", self._lines(name, tail, follow), b"\n")
+
+    async def _lines(self, name: str, tail: int, follow: bool) -> AsyncGenerator[bytes]:
+        try:
+            async for one in self.service.logs(name, tail, follow):
+                yield line(one)
+        except SparkdError as error:  # the status was sent long ago: the last line tells
+            code, fix = getattr(error, "code", "failed"), getattr(error, "fix", "")
+            yield line({"schema": 1, "error": {"code": code, "text": str(error), "fix": fix}})
+
+    # ---------------------------------------------------------------------------------------------------------- write
+
+    async def operate(self, request: web.Request) -> web.Response:
+        by = await self.gate.writer(request)
+        name = self._name(request)
+        verb = parse.known_name(request.match_info["verb"], parse.VERBS, "verb")
+        try:
+            with anyio.fail_after(BODY_S):
+                raw = await request.read()
+        except TimeoutError:
+            raise Invalid(f"the body did not come within {BODY_S:g} s", "send it at once") from None
+        operation = parse.operation(raw, verb, self.service.view().nodes, by)
+        id = await self.service.operate(name, verb, operation)
+        return answer({"schema": 1, "operation": id}, 202, {"Location": f"/api/v1/operations/{id}"})
+
+    def _name(self, request: web.Request) -> str:
+        known = (one.name for one in self.service.view().deployments)
+        return parse.known_name(request.match_info["name"], known, "deployment")
+
+
+def _retry_after(deployment: dict[str, object], at: str) -> int:
+    """Seconds until asking again may be worth it: the planned restart, or the end of the start under way."""
+    start, planned = deployment["start"], deployment["next"]
+    wait: float | None = None
+    if isinstance(start, dict):
+        wait = start["eta_s"]
+    elif isinstance(planned, dict):
+        wait = (datetime.fromisoformat(planned["at"]) - datetime.fromisoformat(at)).total_seconds()
+    return min(max(math.ceil(5 if wait is None else wait), RETRY_S[0]), RETRY_S[1])

@@ -1,0 +1,102 @@
+"""What the API asks of the daemon, and the refusals that the daemon may answer with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from sparkd.errors import SparkdError
+from sparkd.journal import Event
+from sparkd.model.view import ClusterView
+
+
+class Refusal(SparkdError):
+    """Why a request is not done, in one sentence, and what to do instead. `code` is stable, `status` is HTTP's."""
+
+    code: ClassVar[str] = "failed"
+    status: ClassVar[int] = 500
+
+    def __init__(self, text: str, fix: str = "") -> None:
+        self.text, self.fix = text, fix
+        super().__init__(text)
+
+
+class Invalid(Refusal):
+    """The request itself makes no sense."""
+
+    code, status = "usage", 400
+
+
+class Forbidden(Refusal):
+    """This listener does not do that."""
+
+    code, status = "forbidden", 403
+
+
+class NotFound(Refusal):
+    """There is nothing of that name."""
+
+    code, status = "not_found", 404
+
+
+class Conflict(Refusal):
+    """It makes no sense now, in the state things are in."""
+
+    code, status = "conflict", 409
+
+
+class Unwritable(Refusal):
+    """What is wanted cannot be written down, so it is not done (rule 8)."""
+
+    code, status = "unwritable", 503
+
+
+class Busy(Refusal):
+    """Too many are listening already."""
+
+    code, status = "busy", 503
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What is asked of one deployment, beside the verb. `by` is who: a user of this machine, or a token's holder."""
+
+    message: str = ""
+    by: str = ""
+    assume_lost: tuple[str, ...] = ()
+    clean: bool = False
+    to: str | None = None
+
+
+class Service(Protocol):
+    """The daemon as the API sees it. Nothing here waits for a node; raised Refusals become answers."""
+
+    def view(self) -> ClusterView:
+        """All that is known now."""
+        ...
+
+    async def operate(self, name: str, verb: str, operation: Operation) -> str:
+        """Write down what is wanted; returns the operation's id. Raises Conflict, NotFound, Unwritable."""
+        ...
+
+    def operation(self, id: str) -> Mapping[str, Any] | None:
+        """How an operation stands, or None when there is none of this id."""
+        ...
+
+    async def history(self, deployment: str | None, limit: int, after_id: int) -> Sequence[Event]:
+        """Events in order: the last `limit`, or the first `limit` after `after_id`."""
+        ...
+
+    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Mapping[str, Any]]]]:
+        """(`status` or `event`, JSON object) as they come; ends for a listener that is too slow (see `Hub`)."""
+        ...
+
+    def logs(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:
+        """Lines of every rank: `at`, `rank`, `node`, `stream`, `text`."""
+        ...
+
+    def why(self, name: str) -> Mapping[str, Any]:
+        """The JSON object of `ctl why`."""
+        ...

@@ -1,0 +1,165 @@
+"""Turns the status into the screen of `sparkd ctl status`: the verdict first, the commands to see more last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkd.ctl.answers import Deployment, Failure, Node, Rank, Start, Status
+from sparkd.ctl.text import Cell, Terminal, ago, clock, duration, labelled, size, table, wrap
+from sparkd.ctl.words import STARTING, headline, since, verdict, what_next, why
+
+STALE_S = 30.0
+"""Six periods of the loop: what the daemon knows is old then, and the screen says so first."""
+
+STATE_COLOURS = {"up": "green", "starting": "yellow", "created": "yellow", "stopping": "yellow", "unknown": "yellow"}
+
+
+def screen(status: Status, term: Terminal, name: str | None = None) -> list[str]:
+    """The lines to print, worst deployment first; only `name` where it is given."""
+    shown = [deployment for deployment in status.deployments if name in (None, deployment.name)]
+    shown.sort(key=lambda deployment: (-verdict(deployment, status).worry, deployment.name))
+    first = headline(status, tuple(shown))
+    trouble = list(_daemon_trouble(status, term))
+    colour = "yellow" if trouble and first.colour == "green" else first.colour
+    lines = [*trouble, *_sentence(first.text, colour, term)]
+    for deployment in shown:
+        if len(shown) > 1:
+            one = verdict(deployment, status)
+            lines += ["", *_sentence(one.text, one.colour, term)]
+        lines += _block(deployment, status, term)
+    if not shown:
+        lines += labelled(
+            "next", "put a file into the folder deployments beside sparkd.yaml, then `sparkd config check`", term
+        )
+    lines += ["", *_footer(status, term), *_more(shown, status, term)]
+    return lines
+
+
+def _daemon_trouble(status: Status, term: Terminal) -> Iterator[str]:
+    age = status.daemon.loop_age_s
+    if age is not None and age > STALE_S:
+        yield from _sentence(f"sparkd itself has not looked for {duration(age)}: all that follows is old.", "red", term)
+    if status.daemon.read_only_disk:
+        yield from _sentence("sparkd cannot write to its disk: verbs are refused, supervision goes on.", "yellow", term)
+
+
+def _sentence(text: str, colour: str, term: Terminal) -> list[str]:
+    return [term.paint(line, colour) for line in wrap(text, term.width)]
+
+
+def _block(deployment: Deployment, status: Status, term: Terminal) -> list[str]:
+    lines = []
+    down = deployment.down_since
+    if deployment.missed and down is not None and deployment.phase != "adopting":
+        lines += labelled("down for", f"{duration(status.at - down)}, since {clock(down, status.at)}", term)
+    elif (began := since(deployment)) is not None:
+        lines += labelled("since", ago(began, status.at), term)
+    if said := why(deployment):
+        lines += labelled("now" if deployment.serving else "why", said, term)
+    if deployment.hold and deployment.hold.fix:
+        lines += labelled("fix", deployment.hold.fix, term, "bold")
+    if deployment.phase in STARTING and deployment.start:
+        lines += labelled("stages", _stages(deployment.start, status.at), term)
+    lines += labelled("next", what_next(deployment, status), term)
+    if deployment.restart_pending:
+        text = f"its file has changed; `sparkd ctl restart {deployment.name}` applies it"
+        lines += labelled("pending", text, term, "yellow")
+    if deployment.ranks:
+        lines += ["", *_ranks(deployment, status, term)]
+    for node in status.unread_nodes(deployment):
+        lines += labelled("unread", _unread(node, status.at), term, "yellow")
+    facts = list(_facts(deployment, status, term))
+    return [*lines, "", *facts] if facts else lines
+
+
+def _stages(start: Start, now: float) -> str:
+    done = [
+        f"{stage.name} {duration(stage.seconds)}"
+        for stage in start.stages
+        if stage.seconds is not None and stage.name != start.stage
+    ]
+    if start.stage:
+        so_far = f" {duration(now - start.stage_since)} so far" if start.stage_since is not None else ""
+        done.append(f"{start.stage}{so_far}")
+    return ", ".join(done) or "none reached yet"
+
+
+def _ranks(deployment: Deployment, status: Status, term: Terminal) -> list[str]:
+    header = ("RANK", "NODE", "STATE", "GENERATION", "SEEN", "FREE", "AVAILABLE")
+    return table(header, [_rank(rank, deployment, status) for rank in deployment.ranks], term)
+
+
+def _rank(rank: Rank, deployment: Deployment, status: Status) -> list[Cell]:
+    node = status.node(rank.node)
+    unread = node is not None and node.unread
+    memory = node.memory if node else None
+    state = ("unknown" if unread else rank.state) or "absent"
+    if rank.exit_code is not None and not unread:
+        state += f" ({rank.exit_code})"
+    old = rank.generation not in (None, deployment.generation)
+    ran = rank.generation is not None and state != "absent"
+    generation = f"{rank.generation}{' (old)' if old else ''}" if ran else "-"
+    age = rank.evidence_age_s
+    return [
+        Cell(str(rank.rank)),
+        Cell(rank.node),
+        Cell(state, STATE_COLOURS.get(state, "red" if deployment.wanted == "up" else "")),
+        Cell(generation, "yellow" if old else ""),
+        Cell("never" if age is None else f"{duration(age)} ago", "yellow" if age is None or age > STALE_S else ""),
+        Cell(size(memory.free if memory else None)),
+        Cell(size(memory.available if memory else None)),
+    ]
+
+
+def _unread(node: Node, now: float) -> str:
+    since = f" since {ago(node.since, now)}" if node.since is not None else ""
+    why = node.why or "no reason given"
+    return f"{node.name} cannot be asked{since}: {why}"
+
+
+def _facts(deployment: Deployment, status: Status, term: Terminal) -> Iterator[str]:
+    if deployment.last_failure:
+        yield from labelled("last down", _failure(deployment.last_failure, status.at), term)
+    checks, drift = deployment.checks, deployment.drift
+    for label, counts in (
+        ("checks", [(checks.fail, "failed"), (checks.unknown, "unread"), (checks.warn, "warned")] if checks else []),
+        (
+            "drift",
+            [(drift.breaks, "that breaks it"), (drift.slows, "that slows it"), (drift.unknown, "unread")]
+            if drift
+            else [],
+        ),
+    ):
+        bad = [f"{number} {word}" for number, word in counts if number]
+        if bad:
+            yield from labelled(label, ", ".join(bad), term, "red" if counts[0][0] else "yellow")
+
+
+def _failure(failure: Failure, now: float) -> str:
+    when = ago(failure.at, now) if failure.at is not None else "some time ago"
+    outage = f", for {duration(failure.outage_s)}" if failure.outage_s is not None else ""
+    kind = ", ".join(word for word in (f"generation {failure.generation}", failure.class_, failure.signature) if word)
+    return f"{when}{outage}: {failure.text.rstrip('.')} ({kind})"
+
+
+def _footer(status: Status, term: Terminal) -> Iterator[str]:
+    age = status.daemon.loop_age_s
+    looked = f", last look {duration(age)} ago" if age is not None else ""
+    now = clock(status.at, status.at)
+    yield term.paint(f"  {status.cluster}, {now}, sparkd {status.daemon.version}{looked}", "dim")
+
+
+def _more(shown: list[Deployment], status: Status, term: Terminal) -> Iterator[str]:
+    """Commands that apply to the worst of what is shown."""
+    if not shown:
+        return
+    worst = shown[0]
+    name = f" {worst.name}" if len(status.deployments) > 1 else ""
+    for applies, command, what in (
+        (worst.phase in STARTING, f"sparkd ctl watch{name}", "the same, kept up to date"),
+        (bool(worst.last_failure or worst.hold), f"sparkd ctl why{name}", "the cause, with the evidence"),
+        (any(rank.container for rank in worst.ranks), f"sparkd ctl logs{name} -f", "what the engine says, all ranks"),
+        (True, f"sparkd ctl history{name}", "what happened before"),
+    ):
+        if applies:
+            yield "  " + term.paint(f"{command:<28}", "cyan") + f"  {what}"

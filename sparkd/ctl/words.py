@@ -1,0 +1,167 @@
+"""Turns one deployment's status into the words a person reads first: the verdict, why, and what happens next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sparkd.ctl.answers import Deployment, Status
+from sparkd.ctl.text import ago, duration, listing
+
+STARTING = {
+    "precheck": "checking the nodes",
+    "cleanup": "cleaning up behind the last start",
+    "start_workers": "starting the workers",
+    "start_head": "starting the head",
+    "warmup": "waiting for its first answer",
+}
+"""Phases on the way up, in their order."""
+
+
+PROBLEMS_SHOWN = 4
+"""Of a deployment file; `sparkd config check` shows all of them."""
+
+
+class Verdict(NamedTuple):
+    text: str
+    colour: str
+    worry: int
+    """How far up it goes on the screen, and in the list of those that need a look: 0 is fine."""
+
+
+def verdict(deployment: Deployment, status: Status) -> Verdict:
+    """The first line. Says NOT in capitals only where something that is wanted up does not answer."""
+    name = deployment.name
+    unread = listing(node.name for node in status.unread_nodes(deployment))
+    if deployment.phase == "held":
+        how = "held until its cause is gone" if heals(deployment) else "held, it needs a person"
+        if deployment.wanted != "up":
+            return Verdict(f"{name} could not start: {how}.", "yellow", 4)
+        return Verdict(f"{name} is NOT serving: {how}.", "red", 9)
+    if deployment.phase == "paused":
+        return _paused(deployment)
+    if deployment.wanted != "up":
+        return _unwanted(deployment, unread)
+    if deployment.serving:
+        but = f", but {unread} cannot be asked" if unread else ""
+        return Verdict(f"{name} is serving{but}.", "yellow" if unread else "green", 3 if unread else 0)
+    return _underway(deployment, status, unread)
+
+
+def _paused(deployment: Deployment) -> Verdict:
+    if deployment.wanted != "up":
+        return Verdict(f"{deployment.name} is paused, and not wanted up.", "bold", 2)
+    if deployment.serving:
+        return Verdict(f"{deployment.name} is serving, but paused: sparkd looks and does nothing.", "yellow", 4)
+    return Verdict(f"{deployment.name} is paused and NOT serving: sparkd looks and does nothing.", "red", 7)
+
+
+def _unwanted(deployment: Deployment, unread: str) -> Verdict:
+    if deployment.phase == "stopped":
+        return Verdict(f"{deployment.name} is stopped, as wanted.", "bold", 1)
+    waits = f", but {unread} cannot be asked" if unread else ""
+    return Verdict(f"{deployment.name} is being stopped{waits}.", "yellow", 2)
+
+
+def _underway(deployment: Deployment, status: Status, unread: str) -> Verdict:
+    name, phase = deployment.name, deployment.phase
+    if phase == "adopting":
+        waits = f"{unread} cannot be asked" if unread else "sparkd is looking at what runs"
+        return Verdict(f"{name} is not judged yet: {waits}.", "yellow", 8 if unread else 5)
+    if unread:
+        return Verdict(f"{name} is NOT serving: {unread} cannot be asked, so sparkd starts nothing.", "red", 8)
+    if phase == "backoff":
+        when = f"in {duration(deployment.next.at - status.at)}" if deployment.next else "by itself"
+        return Verdict(f"{name} is NOT serving: it failed, and starts again {when}.", "red", 6)
+    if phase == "stopped":
+        return Verdict(f"{name} is NOT serving: sparkd is about to start it.", "yellow", 5)
+    if phase in STARTING:
+        eta = deployment.start.eta_s if deployment.start else None
+        ready = f", ready in about {duration(eta)}" if eta is not None else ""
+        return Verdict(f"{name} is starting: {STARTING[phase]}{ready}.", "yellow", 5)
+    if phase == "serve":
+        return Verdict(f"{name} is NOT answering.", "red", 8)
+    return Verdict(f"{name} is NOT serving: phase {phase}.", "red", 8)
+
+
+def headline(status: Status, deployments: tuple[Deployment, ...]) -> Verdict:
+    """One sentence over several deployments; the verdict itself where there is one."""
+    if not deployments:
+        return Verdict("No deployment is configured.", "bold", 0)
+    if len(deployments) == 1:
+        return verdict(deployments[0], status)
+    wanted = [deployment for deployment in deployments if deployment.wanted == "up"]
+    down = [deployment.name for deployment in wanted if deployment.missed]
+    if not wanted:
+        return Verdict("Nothing is wanted up.", "bold", 0)
+    if down:
+        up = len(wanted) - len(down)
+        serve = "serves" if up == 1 else "serve"
+        text = f"{up} of {len(wanted)} wanted deployments {serve}; NOT serving: {listing(down)}."
+        return Verdict(text, "red", 9)
+    worry = max(verdict(deployment, status).worry for deployment in wanted)
+    return Verdict("Everything that is wanted up is serving.", "yellow" if worry else "green", worry)
+
+
+def heals(deployment: Deployment) -> bool:
+    return deployment.hold is not None and deployment.hold.heals_itself
+
+
+def since(deployment: Deployment) -> float | None:
+    """Since when it serves, as its users see it: over restarts of sparkd. Otherwise since when it is in its phase."""
+    serving = deployment.serving_since if deployment.serving else None
+    return serving if serving is not None else deployment.since
+
+
+def why(deployment: Deployment) -> str:
+    """The daemon's sentence, and the hold's own text where the sentence does not say it; one problem a line."""
+    hold = deployment.hold.text if deployment.hold else ""
+    said = deployment.sentence
+    first, *more = hold.splitlines() or [""]
+    if more:
+        count = f"\nand {len(more) + 1 - PROBLEMS_SHOWN} more" if len(more) + 1 > PROBLEMS_SHOWN else ""
+        return "\n".join([first, *more][:PROBLEMS_SHOWN]) + count
+    if hold and hold not in said:
+        return f"{said.rstrip('.')}; {hold}" if said else hold
+    return said
+
+
+def what_next(deployment: Deployment, status: Status) -> str:
+    """What sparkd does next by itself and when, or who has to do what instead."""
+    if deployment.phase == "paused":
+        return f"nothing, until `sparkd ctl resume {deployment.name}`"
+    if deployment.next:
+        return f"{deployment.next.what}, {ago(deployment.next.at, status.at)}"
+    if deployment.phase == "held":
+        return _after_hold(deployment)
+    unread = listing(node.name for node in status.unread_nodes(deployment))
+    if unread:
+        return f"sparkd keeps asking {unread}; until it knows what runs there, it starts and kills nothing"
+    special = _NEXT.get(deployment.phase)
+    if special:
+        return special(deployment, status)
+    if deployment.phase in STARTING:
+        return _ready(deployment, status)
+    return "nothing is planned"
+
+
+def _after_hold(deployment: Deployment) -> str:
+    if deployment.hold and deployment.hold.heals_itself:
+        fact = f" ({deployment.hold.fact})" if deployment.hold.fact else ""
+        return f"goes on by itself once that is right: sparkd keeps checking it{fact}"
+    return f"nothing by itself: fix the cause, then `sparkd ctl release {deployment.name}`"
+
+
+def _ready(deployment: Deployment, status: Status) -> str:
+    eta = deployment.start.eta_s if deployment.start else None
+    if eta is None:
+        return "serving, once it answers a real request; there is no earlier start to tell how long that takes"
+    return f"serving, at about {ago(status.at + eta, status.at)}, judged by earlier starts"
+
+
+_NEXT: dict[str, Callable[[Deployment, Status], str]] = {
+    "stopped": lambda deployment, _status: (
+        f"nothing, until `sparkd ctl start {deployment.name}`" if deployment.wanted != "up" else "sparkd starts it"
+    ),
+    "adopting": lambda _deployment, _status: "sparkd takes over what runs, or starts what is missing",
+}

@@ -1,0 +1,207 @@
+"""From an empty cluster to an answer: the ranks in the engine's own order, the wait for the engine, and the warm-up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparkd.decide import classify
+from sparkd.decide import watch as health
+from sparkd.decide.case import Case, decide, duration, names, waiting_for_unread
+from sparkd.decide.classify import Kind
+from sparkd.decide.failing import fail, postpone
+from sparkd.decide.group import shutting_down, target, young
+from sparkd.decide.loss import loss, reboot
+from sparkd.decide.teardown import clear_stale
+from sparkd.model.decision import (
+    Decision,
+    FailureClass,
+    Phase,
+    Planned,
+    RemoveRanks,
+    StartRanks,
+    State,
+    WarmUp,
+    Watch,
+)
+from sparkd.model.snapshot import Canary, Unknown
+
+WARM_UP_AGAIN_S = 15.0
+"""Between two warm-up requests: an engine that refuses them is not asked every cycle."""
+WARM_UP_AT_LEAST_S = 60.0
+"""The first warm-up may take this long even with the start-up budget gone: a pause or an unread node can use it up."""
+
+
+def start_ranks(case: Case) -> Decision:
+    """Start the ranks of this phase, then go on to the next phase, or wait for the engine to become ready."""
+    waiting = waiting_for_unread(case, "starting")
+    if waiting is not None:
+        return waiting
+    trouble = reboot(case) or _stopping(case) or _refused(case) or loss(case, owed(case)) or clear_stale(case)
+    if trouble is not None:
+        return trouble
+    ranks = dict(case.stages).get(case.state.phase, ())
+    seen = {rank: case.group.ranks[rank] for rank in ranks if rank in case.group.ranks}
+    unborn = tuple(target(case.node_of(rank), one) for rank, one in seen.items() if one.state == "created")
+    if unborn:  # sparkd died between create and start
+        said = "starting: removing a rank that was created and never started"
+        return decide(case.state, said, "unborn", [RemoveRanks(unborn)])
+    missing = tuple(rank for rank in ranks if rank not in seen)
+    if missing:
+        said = f"starting rank {', '.join(map(str, missing))} on {names(case.node_of(rank) for rank in missing)}"
+        return decide(case.state, said, "start-ranks", [StartRanks(missing, case.state.generation)])
+    following = [phase for phase, _ in case.stages[_stage_index(case) + 1 :]]
+    if following:
+        return decide(case.enter(following[0]), f"started; next is {following[0].value}", "next-stage")
+    return _wait_until_ready(case)
+
+
+def _stage_index(case: Case) -> int:
+    phases = [phase for phase, _ in case.stages]
+    return phases.index(case.state.phase) if case.state.phase in phases else len(phases)
+
+
+def owed(case: Case) -> frozenset[int]:
+    """Ranks that must be there: those of earlier phases, and those whose start succeeded in this one."""
+    earlier = (rank for _, ranks in case.stages[: _stage_index(case)] for rank in ranks)
+    return frozenset((*earlier, *case.state.ranks_started))
+
+
+def _stopping(case: Case) -> Decision | None:
+    """A node that is shutting down refuses starts and takes its ranks along; both are no failures (DESIGN rule 6)."""
+    stopping = shutting_down(case.group)
+    return decide(case.state, f"waiting: {names(stopping)} is shutting down", "node-stopping") if stopping else None
+
+
+def _refused(case: Case) -> Decision | None:
+    outcome = case.outcome_of(StartRanks)
+    if outcome is None or outcome.ok or not isinstance(outcome.action, StartRanks):
+        return None
+    if outcome.action.generation != case.state.generation:
+        return None
+    if outcome.code == "name-taken" and all(rank in case.group.ranks for rank in outcome.action.ranks):
+        return None  # the request of a sparkd that died meanwhile made it
+    kind = classify.of_refusal(outcome, foreign=bool(case.group.foreign))
+    text = f"a rank could not be started on {outcome.node}: {outcome.error or kind.text}"
+    if kind.fact in classify.NOT_YET and young(case.group.views.get(outcome.node), case.policy.not_yet):
+        return postpone(case, f"{text}, not yet (the node booted recently)")
+    detail = case.deployment.image if kind.fact == "image" else outcome.code
+    return fail(case, kind, text, fact=f"{kind.fact}:{outcome.node}:{detail}" if kind.fact else None)
+
+
+def _wait_until_ready(case: Case) -> Decision:
+    state = _track_stage(case)
+    if case.view is not None and case.view.health == 200:
+        entered = replace(case, state=state).enter(Phase.WARMUP)
+        return decide(entered, "the engine answers; warming up", "warmup")
+    state = replace(state, watch=replace(state.watch, dead_since=health.said_dead(case, state.watch.dead_since)))
+    case = replace(case, state=state)
+    end = _said_dead(case) or _too_late(case)
+    if end is not None:
+        return end
+    started = _started_at(case)
+    words = f"waiting for the engine: {state.stage or 'starting'}, {duration(case.now - started)} so far"
+    return decide(state, words, "loading", planned=Planned(started + start_budget_s(case), "give up on this start"))
+
+
+def _track_stage(case: Case) -> State:
+    view, state = case.view, case.state
+    stage = view.stage if view is not None else None
+    if stage is None or stage == state.stage:
+        return state
+    return replace(state, stage=stage, stages=(*state.stages, (stage, case.now)))
+
+
+def _started_at(case: Case) -> float:
+    return case.state.started_at if case.state.started_at is not None else case.now
+
+
+def start_budget_s(case: Case) -> float:
+    """Cold until this very configuration has served once; 40-minute first boots are normal (DESIGN 6)."""
+    warm = case.state.warm_digest != "" and case.state.warm_digest == case.state.digest
+    return case.deployment.start.warm_timeout if warm else case.deployment.start.timeout
+
+
+def _too_late(case: Case) -> Decision | None:
+    limit = start_budget_s(case)
+    if case.now - _started_at(case) < limit:
+        return None
+    kind = Kind(FailureClass.TRANSIENT, "start-timeout", "did not become ready")
+    last = case.state.stage or "none"
+    text = f"generation {case.state.generation} was not ready after {duration(limit)}, last stage: {last}"
+    return fail(case, kind, text)
+
+
+def _said_dead(case: Case) -> Decision | None:
+    """The engine is dead while its container stays up (vllm-project/vllm#40926)."""
+    since = case.state.watch.dead_since
+    if since is None or case.now - since < case.policy.dead_after:
+        return None
+    kind = Kind(FailureClass.TRANSIENT, "engine-dead", "says that it is dead")
+    return fail(case, kind, f"the engine says that it is dead, for {duration(case.now - since)}, before it was ready")
+
+
+def warmup(case: Case) -> Decision:
+    """Ready is a correct completion, streamed to its end; /health proves nothing (DESIGN 6)."""
+    outcome = case.outcome_of(WarmUp)
+    canary = outcome.value if outcome is not None and isinstance(outcome.value, Canary) else None
+    if canary is not None and canary.ok and canary.generation == case.state.generation:
+        return serve_from_now(case, canary)
+    waiting = waiting_for_unread(case, "warming up")
+    if waiting is not None:
+        return waiting
+    trouble = loss(case, case.ranks) or clear_stale(case) or _strange_listener(case)
+    if trouble is not None:
+        return trouble
+    watch = health.observed(case, case.state.watch)
+    case = replace(case, state=replace(case.state, watch=watch))
+    end = _said_dead(case) or (_too_late(case) if watch.canary_at is not None else None)
+    if end is not None:
+        return end
+    said = f" (last answer: {canary.why})" if canary is not None else ""
+    left = start_budget_s(case) - (case.now - _started_at(case))
+    again = watch.canary_at is None or case.now - watch.canary_at >= WARM_UP_AGAIN_S
+    actions = [WarmUp(case.state.generation, timeout_s=max(WARM_UP_AT_LEAST_S, left))] if again else []
+    return decide(case.state, f"warming up with a real completion{said}", "warmup", actions)
+
+
+def _strange_listener(case: Case) -> Decision | None:
+    """The listener on the API port must belong to our rank: another server would answer for us (evidence 09)."""
+    view, head = case.group.views[case.node_of(0)], case.group.ranks[0]
+    if isinstance(view.sockets, Unknown) or isinstance(view.processes, Unknown):
+        return None
+    ours = {process.pid for process in view.processes if process.owner == head.id}
+    for socket in view.sockets:
+        strange = socket.pid is not None and socket.pid not in ours
+        if socket.state == "LISTEN" and socket.local_port == case.deployment.port and strange and ours:
+            kind = Kind(FailureClass.RESOURCE, "port-taken", "the API port is held by another process", "port")
+            text = f"port {socket.local_port} on {view.name} is answered by pid {socket.pid}, which is not our rank"
+            return fail(case, kind, text, fact=f"port:{view.name}:{socket.local_port}")
+    return None
+
+
+def serve_from_now(case: Case, canary: Canary) -> Decision:
+    """The first correct answer of this generation."""
+    state = case.state
+    outage = case.now - state.down_since if state.down_since is not None else None
+    failure = state.failure
+    if failure is not None and failure.outage_s is None and outage is not None:
+        failure = replace(failure, outage_s=outage)
+    serving = case.enter(
+        Phase.SERVE,
+        serving_since=case.now,
+        serving_since_wall=case.snapshot.wall,
+        down_since=None,
+        outage_s=outage,
+        failure=failure,
+        stage=None,
+        stages=(*state.stages, ("ready", case.now)),
+        watch=Watch(canary_at=case.now, tokens_at=case.now),
+        hold=None,
+        warm_digest=state.digest,
+    )
+    took = duration(case.now - state.started_at) if state.started_at is not None else "unknown time"
+    rate = f", {canary.tokens_per_second:.1f} tok/s" if canary.tokens_per_second else ""
+    said = f"serving: generation {state.generation} answered after {took}{rate}"
+    if outage is not None:
+        said += f"; it was down for {duration(outage)}"
+    return decide(serving, said, "serving", events=[("serving", said)])

@@ -1,0 +1,158 @@
+"""The state machine: a table of phases, and the wishes of people that come before it.
+
+`step` is pure and total: it returns a decision for every state and snapshot and never raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sparkd.decide import launching, serving, standing, starting
+from sparkd.decide import watch as health
+from sparkd.decide.case import Case, decide
+from sparkd.decide.failing import down_since
+from sparkd.decide.group import gather
+from sparkd.engines import ENGINES
+from sparkd.model.config import Deployment, Policy
+from sparkd.model.decision import (
+    CaptureEvidence,
+    Cause,
+    CleanNodes,
+    Decision,
+    Intent,
+    Phase,
+    SendCanary,
+    StartRanks,
+    State,
+    WarmUp,
+)
+from sparkd.model.snapshot import Snapshot
+
+Handler = Callable[[Case], Decision]
+
+PHASES: dict[Phase, Handler] = {
+    Phase.STOPPED: standing.stopped,
+    Phase.ADOPTING: standing.adopting,
+    Phase.PRECHECK: starting.precheck,
+    Phase.CLEANUP: starting.cleanup,
+    Phase.START_WORKERS: launching.start_ranks,
+    Phase.START_HEAD: launching.start_ranks,
+    Phase.WARMUP: launching.warmup,
+    Phase.SERVE: serving.serve,
+    Phase.BACKOFF: standing.backoff,
+    Phase.HELD: standing.held,
+    Phase.PAUSED: standing.paused,
+}
+
+
+def step(
+    deployment: Deployment, state: State, snapshot: Snapshot, intent: Intent, policy: Policy, now: float
+) -> Decision:
+    """Decide the next step of one deployment.
+
+    `now` is on the same clock as every time in `state` and `snapshot` (seconds of CLOCK_BOOTTIME). Only the first
+    action is performed before the next look. The returned state must be persisted before its actions are performed.
+    """
+    state = _nothing_to_release(absorb(state, snapshot, deployment.name), intent)
+    group = gather(deployment, state, snapshot, intent)
+    case = Case(deployment, state, snapshot, intent, policy, now, group, ENGINES[deployment.engine])
+    for wish in WISHES:
+        decision = wish(case)
+        if decision is not None:
+            return decision
+    return PHASES[state.phase](case)
+
+
+def absorb(state: State, snapshot: Snapshot, name: str) -> State:
+    """What the end of the last action says about the state. Outcomes of another generation say nothing (rule 4)."""
+    outcome = snapshot.outcomes.get(name)
+    action = outcome.action if outcome is not None else None
+    if outcome is None or action is None:
+        return state
+    if isinstance(action, CaptureEvidence):
+        # Evidence is taken once, in bounded time: a capture that failed must not keep a dead group in memory.
+        return replace(state, captured=action.generation)
+    if isinstance(action, CleanNodes):
+        return replace(state, cleaned=action.generation)
+    if isinstance(action, StartRanks) and outcome.ok and action.generation == state.generation:
+        return replace(state, ranks_started=tuple(sorted({*state.ranks_started, *action.ranks})))
+    if isinstance(action, SendCanary | WarmUp) and action.generation == state.generation:
+        return replace(state, watch=health.after_canary(state.watch, outcome, state.generation))
+    return state
+
+
+def _nothing_to_release(state: State, intent: Intent) -> State:
+    """A release of what is not held is done at once; left open, it would free the next failure from its backoff."""
+    open_in = (Phase.HELD, Phase.BACKOFF, Phase.ADOPTING, Phase.PAUSED)
+    return state if state.phase in open_in else replace(state, release_done=max(state.release_done, intent.release))
+
+
+# ---------------------------------------------------------------------------------------- what people want comes first
+
+
+def _pause(case: Case) -> Decision | None:
+    state = case.state
+    if case.intent.paused and state.phase is not Phase.PAUSED:
+        before = state.before if state.phase is Phase.ADOPTING else state.phase
+        said = "paused: observing only"
+        return decide(case.enter(Phase.PAUSED, before=before), said, "paused", events=[("paused", "paused")])
+    if not case.intent.paused and state.phase is Phase.PAUSED:
+        said = "resumed: looking at what runs"
+        return decide(case.enter(Phase.ADOPTING, before=state.before), said, "resumed", events=[("resumed", "resumed")])
+    return None
+
+
+def _stop(case: Case) -> Decision | None:
+    state = case.state
+    if case.intent.wanted != "stopped" or state.phase in (Phase.PAUSED, Phase.STOPPED):
+        return None
+    stopping = case.enter(Phase.STOPPED, down_since=None, **_anew(case))
+    # After sparkd's own start a deployment that was stopped before is stopped still: nothing happened.
+    known = state.phase is Phase.ADOPTING and state.before in (None, Phase.STOPPED)
+    return decide(stopping, "stopping", "stopping", events=[] if known else [("stopping", _by(case, "stop"))])
+
+
+def _start(case: Case) -> Decision | None:
+    if case.state.phase is not Phase.STOPPED or case.intent.wanted != "up":
+        return None
+    state = case.enter(Phase.PRECHECK, cause=Cause.OPERATOR, failure=None, **_anew(case))
+    return decide(state, "starting", "start", events=[("start-asked", _by(case, "start"))])
+
+
+def _restart(case: Case) -> Decision | None:
+    state = case.state
+    if state.phase in (Phase.PAUSED, Phase.ADOPTING, Phase.STOPPED) or case.intent.restart <= state.restart_done:
+        return None
+    down = down_since(case) if state.phase is Phase.SERVE else state.down_since
+    restarting = case.enter(Phase.PRECHECK, cause=Cause.OPERATOR, down_since=down, **_anew(case))
+    return decide(restarting, "restarting the group", "restart", events=[("restart-asked", _by(case, "restart"))])
+
+
+def _release(case: Case) -> Decision | None:
+    if case.state.phase not in (Phase.HELD, Phase.BACKOFF) or case.intent.release <= case.state.release_done:
+        return None
+    state = case.enter(Phase.PRECHECK, cause=Cause.OPERATOR, starts=(), **_anew(case))
+    return decide(state, "released: starting", "released", events=[("released", _by(case, "release"))])
+
+
+WISHES: tuple[Callable[[Case], Decision | None], ...] = (_pause, _stop, _start, _restart, _release)
+
+
+def _anew(case: Case) -> dict[str, object]:
+    """What a person's word wipes out: failures counted so far, holds, planned starts, operations asked before."""
+    return {
+        "hold": None,
+        "retry_at": None,
+        "failures": 0,
+        "resource_tries": 0,
+        "stage": None,
+        "restart_done": case.intent.restart,
+        "release_done": case.intent.release,
+    }
+
+
+def _by(case: Case, verb: str) -> str:
+    by = f" by {case.intent.by}" if case.intent.by else ""
+    why = f": {case.intent.message}" if case.intent.message else ""
+    return f"{verb} asked{by}{why}"

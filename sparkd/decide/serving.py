@@ -1,0 +1,63 @@
+"""Serving: nothing to do, a canary to send, or the end of this generation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparkd.decide import watch as health
+from sparkd.decide.case import Case, decide, duration, unread_words
+from sparkd.decide.classify import Kind
+from sparkd.decide.failing import down_since, fail
+from sparkd.decide.loss import loss, lost_ranks
+from sparkd.decide.teardown import clear_stale
+from sparkd.model.decision import Decision, FailureClass, SendCanary, State, Watch
+
+
+def serve(case: Case) -> Decision:
+    """Facts first, then the clocks. A node that cannot be read ends nothing, and the rest is watched on meanwhile."""
+    if case.group.unread:
+        return _half_blind(case)
+    end = loss(case, case.ranks) or clear_stale(case)
+    if end is not None:
+        return end
+    watch = health.observed(case, case.state.watch)
+    case = replace(case, state=_forgive(case, replace(case.state, watch=watch)))
+    verdict = health.verdict(case, watch)
+    if verdict is not None:
+        evidence, since = verdict
+        kind = Kind(FailureClass.TRANSIENT, evidence.signature, evidence.text)
+        text = f"{evidence.text}, for {duration(case.now - since)} ({health.canary_words(watch)})"
+        down = _not_answering_since(watch, since)
+        return fail(case, kind, text, cause=evidence.cause, evidence=health.details(case), since=down)
+    if health.suspect(case, watch):
+        doubts = f"not sure that it serves: {health.doubts(case, watch)}"
+        return decide(case.state, doubts, "suspect", _canary(case, watch))
+    return decide(case.state, f"serving (generation {case.state.generation})", "serving", _canary(case, watch))
+
+
+def _half_blind(case: Case) -> Decision:
+    """Nothing is started or stopped, but the rest is watched, so that the truth is known when the node is back."""
+    watch = health.observed(case, case.state.watch)
+    state = replace(case.state, watch=watch)
+    if any(case.node_of(rank) not in case.group.unread for rank in lost_ranks(case, frozenset(case.ranks))):
+        state = replace(state, down_since=down_since(case))
+    said = f"serving as far as can be seen: {unread_words(case)}"
+    doubts = f"; {health.doubts(case, watch)}" if health.suspect(case, watch) else ""
+    actions = _canary(case, watch) if case.node_of(0) not in case.group.unread else []
+    return decide(state, f"{said}{doubts}; nothing is started or stopped until it can be read", "node-unknown", actions)
+
+
+def _canary(case: Case, watch: Watch) -> list[SendCanary]:
+    due = health.canary_due(case, watch)
+    return [SendCanary(case.state.generation, case.policy.canary_timeout)] if due else []
+
+
+def _not_answering_since(watch: Watch, since: float) -> float:
+    """The outage began with the first failed request, not with the verdict on it."""
+    return min(since, watch.canary_failing_since) if watch.canary_failing_since is not None else since
+
+
+def _forgive(case: Case, state: State) -> State:
+    """Half an hour of serving forgets earlier failures (DESIGN 7)."""
+    serving = case.now - (state.serving_since if state.serving_since is not None else case.now)
+    return replace(state, failures=0, resource_tries=0) if serving >= case.policy.backoff.reset_after else state

@@ -1,0 +1,153 @@
+"""The standing states: stopped, adopting, backoff, held, paused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparkd.decide import budget
+from sparkd.decide.case import Case, decide, duration, names, waiting_for_unread
+from sparkd.decide.group import boots, gather
+from sparkd.decide.holds import healed
+from sparkd.decide.loss import loss
+from sparkd.decide.teardown import teardown
+from sparkd.model.decision import STARTING, Cause, Decision, Phase, Planned, Watch
+
+DOWN = frozenset({Phase.BACKOFF, Phase.HELD, Phase.CLEANUP, Phase.PRECHECK, Phase.STOPPED})
+"""Phases in which it was decided already that what runs has to go."""
+
+
+def stopped(case: Case) -> Decision:
+    """Nothing of it may run; a person wants it so, and nothing undoes that (rule 8)."""
+    down = teardown(case, "stopping" if case.group.ours else "stopped")
+    if down is not None:
+        return down
+    by = f" by {case.intent.by}" if case.intent.by else ""
+    why = f": {case.intent.message}" if case.intent.message else ""
+    lost = f"; {names(sorted(case.group.lost))} declared lost, what runs there is stale" if case.group.lost else ""
+    return decide(case.state, f"stopped{by}{why}{lost}", "stopped")
+
+
+def paused(case: Case) -> Decision:
+    """Observe and report, act on nothing."""
+    by = f" by {case.intent.by}" if case.intent.by else ""
+    running = len(case.group.alive)
+    unread = f", {names(case.group.unread)} unknown" if case.group.unread else ""
+    seen = f"{running} of {len(case.deployment.nodes)} ranks run{unread}"
+    return decide(case.state, f"paused{by}: observing only; {seen}", "paused")
+
+
+def backoff(case: Case) -> Decision:
+    """Take the failed group down at once (it holds memory), then wait for the planned time."""
+    down = teardown(case, "taking the failed group down")
+    retry_at = case.state.retry_at if case.state.retry_at is not None else case.now
+    planned = Planned(retry_at, "group restart")
+    if down is not None:
+        return replace(down, next=planned) if down.state.phase is Phase.BACKOFF else down
+    if case.now < retry_at:
+        failure = case.state.failure
+        why = failure.text if failure is not None and failure.generation == case.state.generation else "not yet"
+        said = f"{why}; restarting the group in {duration(retry_at - case.now)}"
+        return decide(case.state, said, "backoff", planned=planned)
+    return decide(case.enter(Phase.PRECHECK, retry_at=None), "time for the next start", "retry")
+
+
+def held(case: Case) -> Decision:
+    """Given up, visibly. A hold that names a fact heals itself when the fact passes (rule 7)."""
+    hold = case.state.hold
+    down = teardown(case, f"held: {hold.text if hold else 'given up'}")
+    if down is not None:
+        return down
+    if hold is None:
+        return decide(case.enter(Phase.PRECHECK), "held for no known reason; going on", "healed")
+    # Not at once: a fact that looks well and still fails (Docker refuses a mount) must not start a group over and over.
+    look_at = case.state.since + case.policy.hold_recheck
+    if case.now >= look_at and healed(case, hold.fact):
+        said = f"the reason of the hold is gone ({hold.fact}); going on"
+        state = case.enter(Phase.PRECHECK, hold=None, resource_tries=0)
+        return decide(state, said, "healed", events=[("healed", said)])
+    following = Planned(max(look_at, case.now), "look at the fact again") if hold.heals_itself else None
+    return decide(case.state, f"held: {hold.text}", f"held-{hold.fact.partition(':')[0]}", planned=following)
+
+
+# ------------------------------------------------------------------------------------------------------------- adopting
+
+
+def adopting(case: Case) -> Decision:
+    """After sparkd's own start: look before acting. What serves goes on serving (rule 5)."""
+    waiting = waiting_for_unread(case, "looking at what runs")
+    if waiting is not None:
+        return waiting
+    case = _believe_labels(case)
+    before = case.state.before
+    if before in DOWN:
+        return _return_to(case, before)
+    if all(rank in case.group.ranks and case.group.ranks[rank].alive for rank in case.ranks):
+        return _adopt(case)
+    if before in STARTING and before is not Phase.WARMUP:
+        return _go_on_starting(case, before)
+    if not case.group.alive and before not in (Phase.SERVE, Phase.WARMUP):
+        return decide(case.enter(Phase.PRECHECK, cause=Cause.BOOT), "nothing runs; starting", "start")
+    # A rank is missing or ended, so there is always something lost.
+    return loss(case, case.ranks) or _adopt(case)
+
+
+def _believe_labels(case: Case) -> Case:
+    """A container newer than the journal, which was lost or could not be written: the label is the truth (rule 4)."""
+    newest = case.group.newest
+    if newest <= case.state.generation:
+        return case
+    state = replace(
+        case.state,
+        generation=newest,
+        before=None,
+        cause=Cause.ADOPT,
+        hold=None,
+        retry_at=None,
+        started_at=None,
+        ranks_started=(),
+        boots=boots(case.group),
+        stage=None,
+        stages=(),
+        watch=Watch(),
+        # Whatever was asked up to now was asked of the sparkd that started this generation.
+        restart_done=case.intent.restart,
+        release_done=case.intent.release,
+    )
+    return replace(case, state=state, group=gather(case.deployment, state, case.snapshot, case.intent))
+
+
+def _return_to(case: Case, phase: Phase) -> Decision:
+    """Go on where the last sparkd was."""
+    return decide(case.enter(phase), f"going on with {phase.value}", "adopted")
+
+
+def _go_on_starting(case: Case, phase: Phase) -> Decision:
+    """Some ranks run, some do not yet. With none of this generation anywhere it never began, and costs no budget."""
+    first = case.stages[0][0]
+    if phase is first and not case.group.ranks and not case.state.ranks_started:
+        again = replace(case, state=budget.given_back(case.state))
+        return decide(again.enter(Phase.PRECHECK), "the start was cut short; starting", "start")
+    seen = {rank for rank, container in case.group.ranks.items() if container.alive}
+    state = case.enter(phase, ranks_started=tuple(sorted({*case.state.ranks_started, *seen})))
+    return decide(state, f"going on with {phase.value}", "adopted")
+
+
+def _adopt(case: Case) -> Decision:
+    state, ranks = case.state, len(case.deployment.nodes)
+    known = {
+        "ranks_started": case.ranks,
+        "boots": state.boots or boots(case.group),
+        "cause": state.cause or Cause.ADOPT,
+        "hold": None,
+        "retry_at": None,
+    }
+    if state.before is Phase.SERVE:
+        # Clocks stood still meanwhile: begin anew, with a canary unless tokens move.
+        said = f"adopted generation {state.generation}: {ranks} ranks serve on"
+        since = state.serving_since if state.serving_since is not None else case.now
+        serving = case.enter(Phase.SERVE, watch=Watch(tokens=state.watch.tokens), **known)
+        return decide(replace(serving, since=since), said, "adopted", events=[("adopted", said)])
+    said = f"adopted generation {state.generation}: {ranks} ranks run; waiting until it answers"
+    started = state.started_at if state.started_at is not None else case.now
+    loading = case.enter(case.stages[-1][0], watch=Watch(), started_at=started, **known)
+    return decide(loading, said, "adopted", events=[("adopted", said)])

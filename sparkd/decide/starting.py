@@ -1,0 +1,122 @@
+"""Before anything starts: the prechecks, the cleanup, and the number of the new generation."""
+
+from __future__ import annotations
+
+from sparkd.decide import budget, needs
+from sparkd.decide.case import Case, decide, names, waiting_for_unread
+from sparkd.decide.group import boots, shutting_down, young
+from sparkd.decide.holds import hold
+from sparkd.decide.teardown import teardown
+from sparkd.model.decision import Cause, CleanNodes, Decision, FailureClass, Phase, Watch
+
+PORT_PATIENCE_S = 15.0
+"""A listener may outlive its process's container by a moment; longer than this it is somebody else's."""
+
+
+def precheck(case: Case) -> Decision:
+    """Everything that can be known before touching anything."""
+    waiting = _nodes_not_ready(case)
+    if waiting is not None:
+        return waiting
+    lacking = _sources(case)
+    if lacking is not None:
+        return lacking
+    spent = budget.exhausted(case.policy.budget, case.state.starts, case.now) if case.automatic else None
+    if spent is not None:
+        name = case.deployment.name
+        fix = f"find the cause with `sparkd ctl why {name}`, then `sparkd ctl release {name}`"
+        text = f"the restart budget is used up: {spent}"
+        return hold(case, case.state, FailureClass.TRANSIENT, "budget", text, fix)
+    return decide(case.enter(Phase.CLEANUP, cleaned=0), "prechecks passed", "cleanup")
+
+
+def _nodes_not_ready(case: Case) -> Decision | None:
+    if case.group.lost:
+        return decide(case.state, f"waiting for {names(sorted(case.group.lost))}, declared lost", "node-lost")
+    waiting = waiting_for_unread(case, "before starting")
+    if waiting is not None:
+        return waiting
+    stopping = shutting_down(case.group)
+    if stopping:
+        return decide(case.state, f"waiting: {names(stopping)} is shutting down", "node-stopping")
+    return None
+
+
+def _sources(case: Case) -> Decision | None:
+    """Images and mount sources that are not there: *not yet* shortly after a boot, held with the fact later."""
+    lacking = needs.missing(case)
+    for one in lacking:
+        if not young(case.group.views[one.node], case.policy.not_yet):
+            return hold(case, case.state, FailureClass.PERMANENT, one.fact, one.text, one.fix)
+    for one in lacking:
+        said = f"waiting: {one.text}, not yet (the node booted recently)"
+        return decide(case.state, said, f"not-yet-{one.kind}")
+    unasked = needs.unasked(case)
+    if unasked:
+        where = "; ".join(f"{node} ({why})" for node, why in unasked.items())
+        return decide(case.state, f"looking for the image and the mounts on {where}", "precheck")
+    return None
+
+
+def cleanup(case: Case) -> Decision:
+    """Verified gone everywhere, names and ports free, memory given back: only then a new generation begins."""
+    down = teardown(case, "cleaning up")
+    if down is not None:
+        return down
+    not_ready = _nodes_not_ready(case)
+    if not_ready is not None:
+        return not_ready
+    for node, container in case.group.foreign:
+        text = f"a container named {container.name} on {node} is not ours"
+        fix = f"remove or rename it: docker rm {container.name}"
+        return hold(case, case.state, FailureClass.PERMANENT, f"name:{node}:{container.name}", text, fix)
+    occupied = _ports(case)
+    if occupied is not None:
+        return occupied
+    generation = max(case.state.generation, case.group.highest) + 1
+    if case.state.cleaned != generation:
+        action = CleanNodes(tuple(case.group.views), generation, drop_caches=True)
+        return decide(case.state, "cleaning up: dropping caches and unused shared memory", "clean-nodes", [action])
+    return begin(case, generation)
+
+
+def _ports(case: Case) -> Decision | None:
+    """Wait a moment for a listener that is going, hold for one that stays, wait for sockets that cannot be read."""
+    taken = needs.port_taken(case)
+    if taken is None:
+        return None
+    said = f"cleaning up: waiting for {taken.text}"
+    if not taken.known:
+        return decide(case.state, said, "port-unknown")
+    if case.state.reason != "port-wait":
+        return decide(case.enter(Phase.CLEANUP), said, "port-wait")
+    if case.now - case.state.since < PORT_PATIENCE_S:
+        return decide(case.state, said, "port-wait")
+    fix = f"on {taken.node}: ss -ltnp 'sport = :{taken.port}' names the holder; stop it"
+    return hold(case, case.state, FailureClass.RESOURCE, f"port:{taken.node}:{taken.port}", taken.text, fix)
+
+
+def begin(case: Case, generation: int) -> Decision:
+    """Number the new generation. The state is persisted before any action, so the number is written first (rule 4)."""
+    cause = case.state.cause or Cause.BOOT
+    spent = (case.now,) if case.automatic else ()
+    state = case.enter(
+        case.stages[0][0],
+        generation=generation,
+        cause=cause,
+        started_at=case.now,
+        starts=(*budget.within(case.state.starts, case.now), *spent),
+        ranks_started=(),
+        boots=boots(case.group),
+        stage="ranks",
+        stages=(("ranks", case.now),),
+        watch=Watch(),
+        digest=case.deployment.digest,
+        retry_at=None,
+        hold=None,
+    )
+    where = names(case.group.views)
+    ports = " and ".join(str(use.port) for use in case.engine.ports(case.deployment))
+    gone = f"verified on {where}: no container and no process of an earlier generation, ports {ports} free"
+    sentence = f"starting generation {generation} ({cause.value})"
+    return decide(state, sentence, "begin", events=[("gone", gone), ("starting", sentence)])

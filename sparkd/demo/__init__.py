@@ -1,0 +1,1 @@
+"""The embedded demo: two local ranks of a simulated engine, supervised like real ones."""

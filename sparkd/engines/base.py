@@ -1,0 +1,86 @@
+"""What an engine is: from a deployment to argument vectors, and from an engine's own output to plain facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sparkd.model.config import Deployment, Node
+from sparkd.model.snapshot import EngineMetrics, Socket
+
+
+@dataclass(frozen=True, slots=True)
+class PortUse:
+    """A TCP port that a rank opens on its node; `what` is `api` or `master`."""
+
+    rank: int
+    port: int
+    what: str
+
+
+class Engine(Protocol):
+    """One engine. Everything is pure; nothing raises on what an engine prints, however odd."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def start_order(self) -> tuple[str, ...]:
+        """`workers` and `head`, in the order they are started."""
+        ...
+
+    @property
+    def reserved_args(self) -> frozenset[str]:
+        """Names (with dashes) that `args` may not hold: sparkd adds them, or cannot work with them."""
+        ...
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Start-up stages in order; the last is `ready`."""
+        ...
+
+    def argument_fix(self, name: str) -> str:
+        """What to write instead of the reserved argument `name`."""
+        ...
+
+    def argv(self, deployment: Deployment, rank: int, nodes: Mapping[str, Node]) -> tuple[str, ...]:
+        """The whole command of one rank. Raises KeyError for a node that is not in `nodes`."""
+        ...
+
+    def env(self, deployment: Deployment, rank: int, nodes: Mapping[str, Node]) -> dict[str, str]:
+        """What the engine needs in a rank's environment besides the deployment's own; the deployment's wins."""
+        ...
+
+    def ports(self, deployment: Deployment) -> tuple[PortUse, ...]: ...
+
+    def world_size(self, args: Mapping[str, Any]) -> int | None:
+        """Processes with a GPU each over all ranks, or None when `args` do not say it in whole numbers."""
+        ...
+
+    def stage(self, titles: Sequence[str], lines: Sequence[str], health: int | None) -> str | None:
+        """How far a start has come, by titles and log lines of any ranks and the status of /health; None: not begun."""
+        ...
+
+    def findings(self, lines: Iterable[str]) -> tuple[str, ...]:
+        """Ids of known log patterns, each once, in the order they first appeared."""
+        ...
+
+    def metrics(self, text: str) -> EngineMetrics | None:
+        """Progress from the engine's metrics page, by presence; None when the page shows no token counter."""
+        ...
+
+    def completion(self, deployment: Deployment, prompt: str, max_tokens: int) -> tuple[str, dict[str, Any]]:
+        """(path, JSON body) of one streamed completion."""
+        ...
+
+    def widowed(self, sockets: Iterable[Socket], deployment: Deployment) -> bool:
+        """Do a worker's sockets show that its head is gone?"""
+        ...
+
+
+def base_url(deployment: Deployment, nodes: Mapping[str, Node]) -> str:
+    """Where sparkd, on the head node, reaches the API: loopback, or the management address of another rank 0."""
+    node = nodes[deployment.nodes[0]]
+    host = "127.0.0.1" if node.is_local else node.address
+    return f"http://[{host}]:{deployment.port}" if ":" in host else f"http://{host}:{deployment.port}"

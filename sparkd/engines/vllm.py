@@ -1,0 +1,175 @@
+"""vLLM in its own multi-node mode (no Ray): argument vectors per rank, and what its logs, titles and metrics say.
+
+Names and lines are those of vLLM 0.32 and 0.33; the log lines were recorded on 0.32.0 over two nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkd.engines.args import words
+from sparkd.engines.base import PortUse
+from sparkd.engines.prometheus import samples
+from sparkd.model.config import Deployment, Node
+from sparkd.model.snapshot import EngineMetrics, Socket
+
+_COMMAND = ("vllm", "serve")
+
+_RESERVED = {
+    "nnodes": "list the nodes under `nodes:`",
+    "node-rank": "the order of `nodes:` is the rank",
+    "master-addr": "set `data_address` of the first node in sparkd.yaml",
+    "master-port": "write `master_port: …` at the top level of this file",
+    "headless": "leave it out: sparkd adds it to every rank but the first",
+    "host": "leave it out: sparkd adds `--host 0.0.0.0`",
+    "port": "write `port: …` at the top level of this file",
+    "served-model-name": "write `served_name: …` at the top level of this file",
+    "model": "write `model: …` at the top level of this file",
+    "model-tag": "write `model: …` at the top level of this file",
+    "api-key": "write `secrets: {VLLM_API_KEY: {file: /etc/sparkd/api_key}}`: secrets are references",
+    "uds": "leave it out: sparkd asks the engine over TCP",
+    "ssl-keyfile": "leave it out: sparkd asks the engine in plain HTTP; put TLS in a proxy before it",
+    "ssl-certfile": "leave it out: sparkd asks the engine in plain HTTP; put TLS in a proxy before it",
+}
+
+_PARALLEL = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size", "prefill-context-parallel-size")
+
+_STAGES = ("process", "engine", "rendezvous", "weights", "compile", "kv-cache", "graphs", "api", "ready")
+
+_STAGE_TITLES = (
+    ("engine", re.compile(r"::EngineCore(_DP\d+)?\b")),
+    # A worker has its `_TPn` only once all ranks have met; until then it waits for peers (evidence 07).
+    ("rendezvous", re.compile(r"::Worker(\s|$)")),
+    ("weights", re.compile(r"::Worker(_[A-Z]+\d+)+\b")),
+)
+
+_STAGE_LINES = (
+    ("engine", re.compile(r"Initializing a V1 LLM engine|headless multiproc executor, with head node")),
+    ("rendezvous", re.compile(r"distributed_init_method=tcp:")),
+    ("weights", re.compile(r"Starting to load model|Loading safetensors checkpoint|Loading weights took")),
+    # "… disabling torch.compile, CUDAGraphs …" is logged long before, with --enforce-eager.
+    ("compile", re.compile(r"Dynamo bytecode transform|torch\.compile (takes|took)|Compiling a graph|Start compiling")),
+    ("kv-cache", re.compile(r"KV cache size:|GiB for KV cache|Available KV cache memory")),
+    ("graphs", re.compile(r"Capturing CUDA graph|Graph capturing finished")),
+    ("api", re.compile(r"Starting vLLM server on|Application startup complete|Uvicorn running on")),
+)
+
+_FINDINGS = (
+    ("worker-exception", re.compile(r"WorkerProc hit an exception")),
+    ("worker-died", re.compile(r"Worker proc \S+ died unexpectedly")),
+    ("engine-dead", re.compile(r"EngineDeadError|EngineCore encountered a fatal error|Engine core proc \S+ died")),
+    # Comes before the EngineDeadError of an ordinary `docker stop`; a crash lacks it (evidence 17a).
+    ("shutdown-triggered", re.compile(r"\[shutdown\] API server: shutdown triggered")),
+    # Normal while compiling; a stuck peer while serving (evidence 04, 05a: 60 s after the fault, level INFO).
+    ("peer-hint", re.compile(r"No available shared memory broadcast block found")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Vllm:
+    name: str = "vllm"
+    start_order: tuple[str, ...] = ("workers", "head")
+    reserved_args: frozenset[str] = frozenset(_RESERVED)
+    stages: tuple[str, ...] = _STAGES
+
+    def argument_fix(self, name: str) -> str:
+        return _RESERVED[name]
+
+    def argv(self, deployment: Deployment, rank: int, nodes: Mapping[str, Node]) -> tuple[str, ...]:
+        """Head and worker differ in `--node-rank` and `--headless` alone.
+
+        Ranks with different flags serve until the first request that shows it (evidence 12).
+        """
+        served = ("--served-model-name", deployment.served_name) if deployment.served_name else ()
+        return (
+            *(deployment.command or _COMMAND),
+            deployment.model,
+            *served,
+            *("--host", "0.0.0.0", "--port", str(deployment.port)),
+            *words(deployment.args),
+            *(_place(deployment, rank, nodes) if len(deployment.nodes) > 1 else ()),
+        )
+
+    def env(self, deployment: Deployment, rank: int, nodes: Mapping[str, Node]) -> dict[str, str]:
+        """`VLLM_HOST_IP` pins the message queue to the fabric; left alone vLLM picks an interface by itself."""
+        address = nodes[deployment.nodes[rank]].data_address
+        return {"VLLM_HOST_IP": address} if address and len(deployment.nodes) > 1 else {}
+
+    def ports(self, deployment: Deployment) -> tuple[PortUse, ...]:
+        api = PortUse(0, deployment.port, "api")
+        return (api, PortUse(0, deployment.master_port, "master")) if len(deployment.nodes) > 1 else (api,)
+
+    def world_size(self, args: Mapping[str, Any]) -> int | None:
+        size = 1
+        for name in _PARALLEL:
+            try:
+                size *= int(args.get(name) or 1)
+            except (TypeError, ValueError):
+                return None
+        return size if size > 0 else None
+
+    def stage(self, titles: Sequence[str], lines: Sequence[str], health: int | None) -> str | None:
+        if health == 200:
+            return "ready"
+        reached = {"process"} if titles or lines else set()
+        reached |= {stage for stage, pattern in _STAGE_TITLES if any(map(pattern.search, titles))}
+        reached |= {stage for stage, pattern in _STAGE_LINES if any(map(pattern.search, lines))}
+        return max(reached, key=_STAGES.index, default=None)
+
+    def findings(self, lines: Iterable[str]) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for line in lines:
+            found.update((name, None) for name, pattern in _FINDINGS if pattern.search(line))
+        return tuple(found)
+
+    def metrics(self, text: str) -> EngineMetrics | None:
+        page = samples(text)
+        prompt, generation = page.total("vllm:prompt_tokens_total"), page.total("vllm:generation_tokens_total")
+        if prompt is None and generation is None:
+            return None
+        drafts = page.total("vllm:spec_decode_num_drafts_total")
+        accepted = page.by_label("vllm:spec_decode_num_accepted_tokens_per_pos_total", "position")
+        usage = page.highest("vllm:kv_cache_usage_perc")
+        return EngineMetrics(
+            running=page.total("vllm:num_requests_running") or 0.0,
+            waiting=page.total("vllm:num_requests_waiting") or 0.0,
+            prompt_tokens=prompt or 0.0,
+            generation_tokens=generation or 0.0,
+            kv_cache_usage=page.highest("vllm:gpu_cache_usage_perc")
+            if usage is None
+            else usage,  # its name before 0.10
+            acceptance=tuple(accepted[key] / drafts for key in sorted(accepted, key=_position)) if drafts else (),
+        )
+
+    def completion(self, deployment: Deployment, prompt: str, max_tokens: int) -> tuple[str, dict[str, Any]]:
+        common = {
+            "model": deployment.api_name,
+            "max_tokens": max_tokens,
+            "temperature": 0,
+            "stream": True,
+            "stream_options": {"include_usage": True},  # chunks are not tokens with speculative decoding
+        }
+        if deployment.warmup.api == "completions":
+            return "/v1/completions", {**common, "prompt": prompt}
+        return "/v1/chat/completions", {**common, "messages": [{"role": "user", "content": prompt}]}
+
+    def widowed(self, sockets: Iterable[Socket], deployment: Deployment) -> bool:
+        """A headless worker does not see its head go (vllm#32136); its socket to the master does (evidence 03)."""
+        return any(s.state == "CLOSE_WAIT" and s.remote_port == deployment.master_port for s in sockets)
+
+
+def _place(deployment: Deployment, rank: int, nodes: Mapping[str, Node]) -> tuple[str, ...]:
+    """Ranks meet on the fabric: configuration wants a data address for every node of several."""
+    head = nodes[deployment.nodes[0]]
+    return (
+        *("--nnodes", str(len(deployment.nodes)), "--node-rank", str(rank)),
+        *("--master-addr", str(head.data_address), "--master-port", str(deployment.master_port)),
+        *(("--headless",) if rank else ()),
+    )
+
+
+def _position(label: str) -> int:
+    return int(label) if label.isdecimal() else 0

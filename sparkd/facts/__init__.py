@@ -1,0 +1,47 @@
+"""Raw text of a probe -> typed value. One file per fact, each a pure `parse` of what `sparkd.node.probes` writes.
+
+A parser raises FactError for text that is empty where something must be, cut off, or not its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+
+class FactError(ValueError):
+    """The text is not what this fact is read from. The message says in one clause what is wrong, for `Unknown.why`."""
+
+
+def lines(text: str) -> Iterator[str]:
+    """The lines of a whole text. Every record ends with a newline, so a text that does not was cut off.
+
+    Only newlines separate: process titles may hold any other character that `splitlines` would break at.
+    """
+    if not text:
+        return
+    if not text.endswith("\n"):
+        last = text.rpartition("\n")[2]
+        raise FactError(f"cut off in {_shown(last)}")
+    yield from text[:-1].split("\n")
+
+
+def records(text: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    """Every line as a match of `pattern`; a text without any line has no records."""
+    for line in lines(text):
+        match = pattern.fullmatch(line)
+        if match is None:
+            raise FactError(f"unexpected line {_shown(line)}")
+        yield match
+
+
+def word(text: str) -> str:
+    """The one line of a text that must hold exactly one."""
+    found = list(lines(text))
+    if len(found) != 1:
+        raise FactError("empty" if not found else f"{len(found)} lines where one was expected")
+    return found[0]
+
+
+def _shown(line: str) -> str:
+    return repr(line if len(line) <= 80 else line[:77] + "...")

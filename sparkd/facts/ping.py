@@ -1,0 +1,17 @@
+"""`ping` probe -> one Ping per address. No text means that none was asked for."""
+
+from __future__ import annotations
+
+import re
+
+from sparkd.facts import records
+from sparkd.model.snapshot import Ping
+
+_LINE = re.compile(r"([0-9A-Fa-f.:]+) (?:ok (\d+(?:\.\d+)?)|lost|error (.+))")
+
+
+def parse(text: str) -> tuple[Ping, ...]:
+    return tuple(
+        Ping(address=match[1], ms=None if match[2] is None else float(match[2]), error=match[3])
+        for match in records(text, _LINE)
+    )

@@ -1,0 +1,69 @@
+"""An exception of asyncssh or the system -> the HostError that says in one clause why a node could not be reached."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from pathlib import Path
+
+import asyncssh
+
+from sparkd.errors import HostError, HostKeyChanged, Unreachable
+from sparkd.model.config import Node
+
+ERRNO = {
+    errno.ECONNREFUSED: "connection refused: sshd does not listen on port {port}",
+    errno.ECONNRESET: "connection reset by the node",
+    errno.EHOSTUNREACH: "no route to {address}: is the node on?",
+    errno.ENETUNREACH: "no network to {address}",
+}
+
+
+def reason(node: Node, known_hosts: Path, error: Exception | None) -> HostError:
+    """`error` None means that the connection ended without one."""
+    if isinstance(error, FileNotFoundError) and error.filename == str(known_hosts):
+        return _not_pinned(node)
+    if isinstance(error, asyncssh.HostKeyNotVerifiable):
+        return _host_key(node, known_hosts)
+    # Only the pinned key's algorithm is asked for, so a new installation may already fail here.
+    if isinstance(error, asyncssh.KeyExchangeFailed) and "host key" in error.reason:
+        return _host_key(node, known_hosts)
+    return Unreachable(node.name, _why(node, error))
+
+
+def _host_key(node: Node, known_hosts: Path) -> HostError:
+    try:
+        pinned = asyncssh.match_known_hosts(str(known_hosts), node.address, "", node.port if node.port != 22 else None)
+    except (OSError, ValueError) as error:
+        return HostKeyChanged(node.name, f"{known_hosts} cannot be read: {error}")
+    if not any(pinned):
+        return _not_pinned(node)
+    return HostKeyChanged(node.name, f"host key changed: if it was reinstalled, `sparkd ctl nodes trust {node.name}`")
+
+
+def _not_pinned(node: Node) -> HostError:
+    return HostKeyChanged(node.name, f"no host key is pinned for {node.address}: `sparkd ctl nodes trust {node.name}`")
+
+
+def _why(node: Node, error: Exception | None) -> str:
+    if error is None:
+        return "the node closed the connection"
+    if isinstance(error, OSError):
+        return _system(node, error)
+    if isinstance(error, asyncssh.PermissionDenied):
+        return f"the node refused user {node.user} with key {node.key or '(the default ones)'}"
+    if isinstance(error, asyncssh.KeyImportError):
+        return f"key {node.key} cannot be used: {error}"
+    if isinstance(error, asyncssh.DisconnectError):
+        return f"connection lost: {error.reason}"
+    return str(error)
+
+
+def _system(node: Node, error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"the name {node.address} cannot be resolved: {error.strerror}"
+    if isinstance(error, TimeoutError):
+        return f"timed out: {node.address} does not answer"
+    if error.errno in ERRNO:
+        return ERRNO[error.errno].format(address=node.address, port=node.port)
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)

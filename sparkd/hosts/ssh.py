@@ -1,0 +1,152 @@
+"""A remote node -> two forwarded Unix sockets, kept alive over one SSH connection for ever.
+
+A half-open connection is the dangerous case: calls with a timeout of their own still hung on it (ronf/asyncssh#626,
+ceph/ceph pull 45286). So keepalives end it after 20 s, and everybody who uses the sockets has a deadline besides.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import asyncssh
+import structlog
+
+from sparkd import clock
+from sparkd.errors import HostError, Unreachable
+from sparkd.hosts.host import SYSTEM, Sockets
+from sparkd.hosts.reasons import reason
+from sparkd.model.config import Node
+
+log = structlog.get_logger()
+
+KEEPALIVE_S, KEEPALIVE_COUNT = 5, 3
+"""A silent peer is declared lost after interval x (count + 1) = 20 s (measured)."""
+CONNECT_S = 10.0
+"""Name, TCP and login together; measured 0.13 s on a quiet network."""
+FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 15.0
+"""Between the beginnings of two attempts, so that a rebooted node is back 15 s after its sshd at the latest."""
+CLOSE_S = 1.0
+SOCKET_PATH_BYTES = 107
+"""Of sockaddr_un, without the closing zero."""
+
+
+class SshHost:
+    """One worker node. `run()` must be running in a task; nobody else waits for the network."""
+
+    def __init__(
+        self,
+        node: Node,
+        run_dir: Path,
+        known_hosts: Path,
+        *,
+        sockets: Sockets = SYSTEM,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.name = node.name
+        self.since = clock.now()
+        self.connection = 0
+        self._node, self._known_hosts, self._remote, self._changed = node, known_hosts, sockets, changed
+        folder = run_dir / "nodes"
+        self._local = Sockets(folder / f"{node.name}-docker.sock", folder / f"{node.name}.sock")
+        self._lost: HostError | None = Unreachable(node.name, "not connected yet")
+
+    def docker_socket(self) -> Path:
+        self._must_be_connected()
+        return self._local.docker
+
+    def node_socket(self) -> Path:
+        self._must_be_connected()
+        return self._local.service
+
+    async def run(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while True:
+            began = anyio.current_time()
+            connection = self.connection
+            await self._one_connection()
+            lasted_s = anyio.current_time() - began
+            if self.connection > connection and lasted_s > MAX_PAUSE_S:
+                pause_s = FIRST_PAUSE_S  # it held: what ended it is news, not the old trouble
+            await anyio.sleep(max(FIRST_PAUSE_S, pause_s - lasted_s) * random.uniform(0.8, 1.0))
+            pause_s = min(pause_s * 2, MAX_PAUSE_S)
+
+    def _must_be_connected(self) -> None:
+        if self._lost is not None:
+            raise type(self._lost)(self.name, self._lost.why)
+
+    async def _one_connection(self) -> None:
+        """From dialling to the loss, which is remembered with its reason."""
+        client = _Client()
+        try:
+            async with self._connected(client) as connection:
+                await self._forward(connection)
+                self._now_connected()
+                await connection.wait_closed()
+            self._now_lost(reason(self._node, self._known_hosts, client.ended_by))
+        # ValueError: a key or known_hosts file that cannot be parsed.
+        except (OSError, asyncssh.Error, ValueError) as error:
+            self._now_lost(reason(self._node, self._known_hosts, error))
+
+    @asynccontextmanager
+    async def _connected(self, client: _Client) -> AsyncIterator[asyncssh.SSHClientConnection]:
+        with anyio.fail_after(CONNECT_S):
+            connection = await asyncssh.connect(
+                self._node.address,
+                self._node.port,
+                username=self._node.user,
+                client_keys=[self._node.key] if self._node.key else (),
+                known_hosts=str(self._known_hosts),
+                client_factory=lambda: client,
+                config=None,  # nobody's ~/.ssh/config changes how sparkd connects
+                agent_path=None,
+                preferred_auth="publickey",
+                keepalive_interval=KEEPALIVE_S,
+                keepalive_count_max=KEEPALIVE_COUNT,
+                login_timeout=CONNECT_S,
+            )
+        try:
+            yield connection
+        finally:
+            connection.abort()  # says no goodbye, so a dead peer cannot delay it
+            with anyio.move_on_after(CLOSE_S, shield=True):
+                await connection.wait_closed()
+
+    async def _forward(self, connection: asyncssh.SSHClientConnection) -> None:
+        """Opens the two local listeners; each connection to one becomes a channel to the node's own socket."""
+        folder = self._local.docker.parent
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)  # whoever opens the Docker socket is root on the node
+        for local, remote in ((self._local.docker, self._remote.docker), (self._local.service, self._remote.service)):
+            if len(str(local).encode()) > SOCKET_PATH_BYTES:
+                raise OSError(f"socket path longer than {SOCKET_PATH_BYTES} bytes, choose a shorter paths.run: {local}")
+            local.unlink(missing_ok=True)
+            await connection.forward_local_path(str(local), str(remote))
+
+    def _now_connected(self) -> None:
+        self.connection += 1
+        self._lost, self.since = None, clock.now()
+        log.info("node connected", node=self.name, address=self._node.address)
+        self._changed()
+
+    def _now_lost(self, error: HostError) -> None:
+        for local in (self._local.docker, self._local.service):
+            local.unlink(missing_ok=True)
+        before, self._lost = self._lost, error
+        if before is None:
+            self.since = clock.now()
+        if before is None or (type(before), before.why) != (type(error), error.why):
+            log.warning("node unreachable", node=self.name, why=error.why)
+            self._changed()
+
+
+class _Client(asyncssh.SSHClient):
+    """Remembers what ended the connection; asyncssh tells nobody else."""
+
+    ended_by: Exception | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended_by = exc

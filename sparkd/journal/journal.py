@@ -1,0 +1,293 @@
+"""The journal as the loop sees it: every call ends within its deadline, whatever the disk does.
+
+States and events are kept in memory until they are written; a full, read-only or hung disk only delays that. An intent
+is different: when it cannot be written now, the verb must fail and say so (rule 8); it is written at once or taken
+back.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from sparkd.errors import SparkdError
+from sparkd.journal.codec import Undecodable, decode, encode
+from sparkd.journal.event import Event
+from sparkd.journal.lock import StateLock
+from sparkd.journal.memory import Memory
+from sparkd.journal.moment import Moment, now, shift_s, shifted
+from sparkd.journal.owner import owner_id
+from sparkd.journal.store import Batch, Rows, Store, is_corrupt, read_copy, salvage
+from sparkd.journal.worker import NotAnswered, Worker
+from sparkd.model.decision import Intent, State
+
+DISK_ERRORS = (OSError, sqlite3.Error)
+STARTS_REMEMBERED = 10
+
+
+class JournalError(SparkdError):
+    """The journal could not be read, or an intent not written; the text says why."""
+
+
+class Journal:
+    """One file, journal.db, in the state `folder`. `max_events` and `max_bytes` bound it; `deadline_s` is how long a disk may take.
+
+    `read_only` is true while what was handed in is not on the disk. All methods belong to one event loop.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        max_events: int = 20_000,
+        max_bytes: int = 48 * 1024 * 1024,
+        deadline_s: float = 1.0,
+        retry_s: float = 5.0,
+        moment: Callable[[], Moment] = now,
+    ) -> None:
+        self.path = folder / "journal.db"
+        self._deadline_s, self._retry_s, self._moment = deadline_s, retry_s, moment
+        self._lock = StateLock(folder)
+        self._store = Store(self.path, max_events, max_bytes)
+        self._memory = Memory()
+        self._worker = Worker(self._idle_s, self._write_pending)
+        self._loaded: Moment | None = None
+        self._trouble = ""
+
+    @property
+    def read_only(self) -> bool:
+        """The disk is full, read-only or does not answer; supervision goes on, verbs are refused."""
+        return bool(self._trouble)
+
+    @property
+    def trouble(self) -> str:
+        """Why it is read only, or nothing."""
+        return self._trouble
+
+    def lock(self) -> None:
+        """Own the state folder for the life of this process. Raises AlreadyOwned."""
+        self._lock.take()
+
+    # --------------------------------------------------------------------------------------------------- open and close
+
+    async def open(self) -> None:
+        """Read everything into memory. A damaged file is moved aside and history says so. Raises nothing."""
+        try:
+            await self._worker.call(lambda job: self._load(), 10 * self._deadline_s)
+        except (NotAnswered, *DISK_ERRORS) as error:
+            self._trouble = str(error)
+            self._worker.poke()
+            return
+        await self._flush()
+
+    async def aclose(self) -> None:
+        """Write what is left, once more within the deadline, and end the thread."""
+        await self._flush()
+        try:
+            await self._worker.call(lambda job: self._store.close(), self._deadline_s)
+        except (NotAnswered, *DISK_ERRORS) as error:
+            self._trouble = str(error)  # the next sparkd replays SQLite's own log
+        self._worker.stop(self._deadline_s)
+        self._lock.release()
+
+    async def owner(self) -> str:
+        """This sparkd's own id, made once. Raises JournalError when there is none yet and it cannot be kept."""
+        self._must_be_loaded()
+        try:
+            return await self._worker.call(lambda job: self._owner(), 3 * self._deadline_s)
+        except (NotAnswered, *DISK_ERRORS) as error:
+            raise JournalError(f"no owner id can be read or kept in {self.path.parent}: {error}") from error
+
+    # ---------------------------------------------------------------------------------------------- states and intents
+
+    async def load_states(self) -> dict[str, State]:
+        """Every deployment's state, its times on this boot's clock. Raises JournalError when the file was not read."""
+        loaded, states = self._must_be_loaded(), {}
+        for name, text in self._memory.rows.states.items():
+            try:
+                row = json.loads(text)
+                by_s = shift_s(Moment(row["boot"], row["at"], row["wall"]), loaded)
+                states[name] = shifted(decode(State, row["state"]), by_s)
+            except (Undecodable, ValueError, KeyError, TypeError) as error:
+                await self._note("state-unreadable", name, f"the saved state cannot be read ({error}): looking afresh")
+        return states
+
+    async def load_intents(self) -> dict[str, Intent]:
+        """What people wanted. Raises JournalError when the file was not read: unknown must not become a default."""
+        self._must_be_loaded()
+        intents = {}
+        for name, text in self._memory.rows.intents.items():
+            try:
+                intents[name] = decode(Intent, json.loads(text))
+            except (Undecodable, ValueError) as error:
+                await self._note("intent-unreadable", name, f"what was wanted of it cannot be read ({error})")
+        return intents
+
+    async def save_state(self, name: str, state: State) -> None:
+        """On the disk when this returns, or in memory and `read_only` tells. Raises nothing."""
+        text = json.dumps({"state": encode(state), **asdict(self._moment())})
+        self._memory.put(Batch(states={name: text}))
+        await self._flush()
+
+    async def save_intent(self, name: str, intent: Intent) -> None:
+        """On the disk when this returns. Raises JournalError when it is not, and then it will not be later either."""
+        text, before = json.dumps(encode(intent)), self._memory.rows.intents.get(name)
+        try:
+            await self._worker.call(
+                lambda job: self._write(Batch(intents={name: text}), job.wanted),
+                3 * self._deadline_s,
+                undo=lambda: self._take_back(name, before),
+            )
+        except (NotAnswered, *DISK_ERRORS) as error:
+            raise JournalError(f"it cannot be written to {self.path}: {error}") from error
+        self._memory.rows.intents[name] = text
+
+    async def remember(self, key: str, value: Mapping[str, Any]) -> None:
+        """Keep one JSON object across restarts, as reliable as a state."""
+        self._memory.put(Batch(meta={f"note:{key}": json.dumps(value)}))
+        await self._flush()
+
+    def recall(self, key: str) -> dict[str, Any] | None:
+        """What was remembered under this key, or None."""
+        text = self._memory.rows.meta.get(f"note:{key}")
+        found = json.loads(text) if text else None
+        return found if isinstance(found, dict) else None
+
+    # --------------------------------------------------------------------------------------------------------- history
+
+    async def record(self, event: Event) -> Event:
+        """Add to history; returns the event with its id. Raises nothing."""
+        event = self._memory.add(event)
+        await self._flush()
+        return event
+
+    async def history(self, deployment: str | None = None, limit: int = 100, after_id: int = 0) -> list[Event]:
+        """The last `limit` events in order, or the first `limit` after `after_id`; from memory while the disk hangs."""
+        return await self._events(deployment, None, limit, after_id)
+
+    async def stage_times(self, name: str) -> list[dict[str, float]]:
+        """Stage durations (seconds) of the last starts that ended serving, newest last (the events' `stages`)."""
+        events = await self._events(name, "serving", STARTS_REMEMBERED, 0)
+        stages = [event.data.get("stages") for event in events]
+        return [{str(key): float(value) for key, value in one.items()} for one in stages if isinstance(one, dict)]
+
+    async def _events(self, deployment: str | None, kind: str | None, limit: int, after_id: int) -> list[Event]:
+        try:
+            stored = await self._worker.call(
+                lambda job: self._store.history(deployment, kind, limit, after_id), self._deadline_s
+            )
+        except (NotAnswered, *DISK_ERRORS):
+            stored = []  # what is still in memory is better than no answer
+        return self._memory.merged(stored, deployment, kind, limit, after_id)
+
+    async def _note(self, reason: str, name: str, sentence: str) -> None:
+        await self.record(
+            Event(
+                at=self._moment().wall, deployment=name, kind="journal", sentence=sentence, reason=reason, by="sparkd"
+            )
+        )
+
+    def _must_be_loaded(self) -> Moment:
+        if self._loaded is None:
+            raise JournalError(f"{self.path} could not be read: {self._trouble or 'it was not opened'}")
+        return self._loaded
+
+    async def _flush(self) -> None:
+        """Wait for the disk once; a disk that is known to be bad is tried again by the thread, and nobody waits."""
+        if self._trouble:
+            return
+        try:
+            await self._worker.call(lambda job: self._write_pending(), self._deadline_s)
+        except NotAnswered as error:
+            self._trouble = str(error)
+            self._worker.poke()
+
+    # -------------------------------------------------------------------------------------------------- in the thread
+
+    def _idle_s(self) -> float | None:
+        return self._retry_s if self._trouble else None
+
+    def _load(self) -> None:
+        loaded = self._moment()
+        try:
+            rows, recent = self._read(loaded), self._store.history(None, None, 500, 0)
+        except DISK_ERRORS as error:
+            self._trouble = str(error)
+            rows, recent = read_copy(self.path) if self.path.exists() else (Rows(), [])
+        self._memory.load(rows, recent)
+        self._loaded = loaded
+
+    def _read(self, loaded: Moment) -> Rows:
+        try:
+            self._store.open()
+            return self._store.rows()
+        except sqlite3.DatabaseError as error:
+            if not is_corrupt(error):
+                raise
+            rows = self._replaced(error)
+        self._store.open()
+        self._store.write(Batch(meta=dict(rows.meta), states=dict(rows.states), intents=dict(rows.intents)))
+        return rows
+
+    def _replaced(self, error: sqlite3.DatabaseError) -> Rows:
+        """Move a damaged file aside, tell history, and give back what it still holds."""
+        aside = self._store.move_aside()
+        rows = salvage(aside)
+        kept = f"{len(rows.states)} states and {len(rows.intents)} intents could still be read"
+        self._memory.add(
+            Event(
+                at=self._moment().wall,
+                kind="journal",
+                sentence=f"{self.path.name} was damaged ({error}) and moved to {aside.name}; {kept}",
+                reason="journal-corrupt",
+                by="sparkd",
+                data={"moved_to": str(aside)},
+            )
+        )
+        return rows
+
+    def _write_pending(self) -> None:
+        batch = self._memory.pending()
+        if self._trouble:
+            # An empty transaction proves nothing about the disk.
+            batch = replace(batch, meta={**batch.meta, "tried": str(self._moment().wall)})
+        while not batch.empty:
+            try:
+                self._write(batch)
+            except DISK_ERRORS as error:
+                self._trouble = str(error)
+                return
+            self._memory.written(batch)
+            self._trouble = ""
+            batch = self._memory.pending()
+
+    def _write(self, batch: Batch, keep: Callable[[], bool] = lambda: True) -> None:
+        try:
+            self._write_once(batch, keep)
+        except sqlite3.DatabaseError as error:
+            if not is_corrupt(error):
+                raise
+            self._replaced(error)
+            self._write_once(batch, keep)
+
+    def _write_once(self, batch: Batch, keep: Callable[[], bool]) -> None:
+        if self._store.open():  # a new file, because the old one was taken away: all that is known goes in again
+            self._store.write(self._memory.known())
+        self._store.write(batch, keep)
+
+    def _take_back(self, name: str, before: str | None) -> None:
+        """The intent reached the disk after its verb was refused: what was wanted before is wanted still."""
+        self._memory.put(Batch(intents={name: before}))
+        self._write_pending()
+
+    def _owner(self) -> str:
+        known = self._memory.rows.meta.get("owner")
+        owner = owner_id(self.path.with_name("owner"), known)
+        if owner != known:
+            self._memory.put(Batch(meta={"owner": owner}))
+            self._write_pending()
+        return owner

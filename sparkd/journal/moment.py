@@ -1,0 +1,71 @@
+"""Times of a state, written on one boot's clock, moved to another boot's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sparkd import clock
+from sparkd.model.decision import State
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+STATE_TIMES = ("since", "retry_at", "started_at", "serving_since", "down_since")
+WATCH_TIMES = (
+    "tokens_at",
+    "canary_at",
+    "canary_failing_since",
+    "dead_since",
+    "exception_since",
+    "stuck_since",
+    "silent_since",
+    "frozen_since",
+)
+"""Beside these, `starts`, `stages` and the failure's `at` are on the daemon's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One instant on both clocks: CLOCK_BOOTTIME seconds of the boot `boot`, and Unix time."""
+
+    boot: str
+    at: float
+    wall: float
+
+
+def now() -> Moment:
+    """This instant; reads the boot id, so call it off the loop."""
+    return Moment(BOOT_ID.read_text().strip(), clock.now(), clock.wall())
+
+
+def shift_s(saved: Moment, loaded: Moment) -> float:
+    """What to add to a time written at `saved` to mean the same on the clock of `loaded`; 0 within one boot.
+
+    The time between is measured by the wall clock and never less than nothing: a wall clock that went back (a flat
+    RTC battery, F35) must not move the past into the future, where a pause would last for years.
+    """
+    if saved.boot == loaded.boot:
+        return 0.0
+    return loaded.at - max(0.0, loaded.wall - saved.wall) - saved.at
+
+
+def shifted(state: State, by_s: float) -> State:
+    """The state with every time moved."""
+    if not by_s:
+        return state
+    times: dict[str, Any] = {name: _moved(getattr(state, name), by_s) for name in STATE_TIMES}
+    clocks: dict[str, Any] = {name: _moved(getattr(state.watch, name), by_s) for name in WATCH_TIMES}
+    failure = replace(state.failure, at=state.failure.at + by_s) if state.failure is not None else None
+    return replace(
+        state,
+        **times,
+        starts=tuple(at + by_s for at in state.starts),
+        stages=tuple((name, at + by_s) for name, at in state.stages),
+        failure=failure,
+        watch=replace(state.watch, **clocks),
+    )
+
+
+def _moved(at: float | None, by_s: float) -> float | None:
+    return None if at is None else at + by_s

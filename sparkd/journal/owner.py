@@ -1,0 +1,45 @@
+"""The owner id: a word in the journal and a file beside it, so that a damaged journal does not make a stranger of us.
+
+Every node service remembers it and refuses another (rule 9).
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+
+def owner_id(path: Path, known: str | None) -> str:
+    """The id from the journal (`known`), else from the file, else a new one; on the disk when this returns.
+
+    Raises OSError when a new one cannot be kept: an id that is forgotten would lock the next sparkd out of its nodes.
+    """
+    kept = _kept(path)
+    owner = known or kept or str(uuid.uuid4())
+    if owner != kept:
+        try:
+            _keep(path, owner)
+        except OSError:
+            if not known:
+                raise
+            # the journal has it; the file is only the spare
+    return owner
+
+
+def _kept(path: Path) -> str | None:
+    try:
+        return str(uuid.UUID(path.read_text().strip()))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _keep(path: Path, owner: str) -> None:
+    partial = path.with_name(f"{path.name}.new")
+    fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, f"{owner}\n".encode())
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    partial.rename(path)

@@ -1,0 +1,270 @@
+"""The SQLite file behind the journal: synchronous, used by the journal's own thread alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sparkd.journal.event import Event
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS states (name TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS intents (name TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS events (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, deployment TEXT NOT NULL, generation INTEGER NOT NULL,
+    kind TEXT NOT NULL, sentence TEXT NOT NULL, reason TEXT NOT NULL, cls TEXT NOT NULL, signature TEXT NOT NULL,
+    by TEXT NOT NULL, message TEXT NOT NULL, data TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS events_of ON events (deployment, id);
+"""
+COLUMNS = ("id", "at", "deployment", "generation", "kind", "sentence", "reason", "cls", "signature", "by", "message")
+TABLES = ("meta", "states", "intents")
+CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+PRUNE_EVERY = 50
+DATA_BYTES = 16 * 1024
+"""The details of one event; more is dropped, or a handful of events would fill the file."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What is written in one transaction. A value of None deletes the row."""
+
+    meta: dict[str, str | None] = field(default_factory=dict)
+    states: dict[str, str | None] = field(default_factory=dict)
+    intents: dict[str, str | None] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        return not (self.meta or self.states or self.intents or self.events)
+
+
+@dataclass(slots=True)
+class Rows:
+    """What a file held when it was opened."""
+
+    meta: dict[str, str] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
+    intents: dict[str, str] = field(default_factory=dict)
+    last_event: int = 0
+
+
+def is_corrupt(error: BaseException) -> bool:
+    """The file itself is damaged, or never was a database."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return isinstance(code, int) and code & 0xFF in CORRUPT
+
+
+class Store:
+    """One open file. Raises sqlite3.Error and OSError; the journal makes of them what they mean."""
+
+    def __init__(self, path: Path, max_events: int, max_bytes: int) -> None:
+        self.path, self.max_events, self.max_bytes = path, max_events, max_bytes
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+        self._unpruned = 0
+
+    # ---------------------------------------------------------------------------------------------------------- opening
+
+    def open(self) -> bool:
+        """Open for writing, unless it is open. True when the file is new (there was none, or it was taken away)."""
+        if self._connection is not None and self._inode == self._file_inode():
+            return False
+        self.close()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = not self.path.exists()
+        connection = sqlite3.connect(self.path, timeout=1.0, isolation_level=None)
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self._inode = connection, self._file_inode()
+        return fresh
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        page = connection.execute("PRAGMA page_size").fetchone()[0]
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {4 * 1024 * 1024}")
+        connection.execute(f"PRAGMA max_page_count = {self.max_bytes // page}")
+        connection.executescript(SCHEMA)
+        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if verdict != "ok":
+            raise _damaged(verdict)
+
+    def _file_inode(self) -> int:
+        try:
+            return self.path.stat().st_ino
+        except FileNotFoundError:
+            return 0
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def move_aside(self) -> Path:
+        """Take a damaged file out of the way, with its log; returns its new name."""
+        self.close()
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        aside = self.path.with_name(f"{self.path.name}.corrupt-{stamp}")
+        number = 1
+        while aside.exists():
+            number += 1
+            aside = self.path.with_name(f"{self.path.name}.corrupt-{stamp}-{number}")
+        self.path.rename(aside)
+        for suffix in ("-wal", "-shm"):
+            beside = self.path.with_name(self.path.name + suffix)
+            if beside.exists():
+                beside.rename(aside.with_name(aside.name + suffix))
+        return aside
+
+    # ---------------------------------------------------------------------------------------------------------- reading
+
+    def rows(self) -> Rows:
+        """Everything but the events."""
+        return _rows(self._open_connection(), strict=True)
+
+    def history(self, deployment: str | None, kind: str | None, limit: int, after_id: int) -> list[Event]:
+        """Events in order of id: the first `limit` after `after_id`, or the last `limit` when that is 0."""
+        clauses = ["id > ?"] + ["deployment = ?"] * (deployment is not None) + ["kind = ?"] * (kind is not None)
+        values = [after_id, *(value for value in (deployment, kind) if value is not None), limit]
+        order = "ASC" if after_id else "DESC"
+        query = (
+            f"SELECT {', '.join(COLUMNS)}, data FROM events WHERE {' AND '.join(clauses)} ORDER BY id {order} LIMIT ?"
+        )
+        found = [_event(row) for row in self._open_connection().execute(query, values)]
+        return found if after_id else found[::-1]
+
+    def _open_connection(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise sqlite3.OperationalError("the journal is not open")
+        return self._connection
+
+    # ---------------------------------------------------------------------------------------------------------- writing
+
+    def write(self, batch: Batch, keep: Callable[[], bool] = lambda: True) -> bool:
+        """All or nothing, on the disk when this returns True. `keep` is asked last; False rolls back."""
+        connection = self._open_connection()
+        with _transaction(connection) as transaction:
+            for table in TABLES:
+                _upsert(connection, table, getattr(batch, table))
+            connection.executemany(
+                f"INSERT OR IGNORE INTO events ({', '.join(COLUMNS)}, data) VALUES ({', '.join('?' * 12)})",
+                [(*(getattr(event, name) for name in COLUMNS), _data(event)) for event in batch.events],
+            )
+            transaction.kept = keep()
+        self._unpruned += len(batch.events)
+        if self._unpruned >= PRUNE_EVERY:
+            self._unpruned = 0
+            self._prune(connection)
+        return transaction.kept
+
+    def _prune(self, connection: sqlite3.Connection) -> None:
+        """Forget the oldest events beyond the number, then a tenth at a time until the file has room again."""
+        with _transaction(connection):
+            connection.execute("DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (self.max_events,))
+            while self._used_bytes(connection) > 0.8 * self.max_bytes:
+                gone = connection.execute(
+                    "DELETE FROM events WHERE id <= (SELECT min(id) + (max(id) - min(id)) / 10 FROM events)"
+                )
+                if not gone.rowcount:
+                    return
+
+    def _used_bytes(self, connection: sqlite3.Connection) -> int:
+        pages, free, size = (
+            int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return (pages - free) * size
+
+
+def salvage(path: Path) -> Rows:
+    """What can still be read of intents, states and owner from a damaged file; the rest is left empty."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1.0)) as connection:
+        return _rows(connection, strict=False)
+    return Rows()
+
+
+def read_copy(path: Path) -> tuple[Rows, list[Event]]:
+    """Rows and the last events of a file on a disk that cannot be written: SQLite needs room beside it even to read."""
+    with tempfile.TemporaryDirectory(prefix="sparkd-journal-") as folder:
+        copy = Path(folder) / path.name
+        for suffix in ("", "-wal"):
+            beside = path.with_name(path.name + suffix)
+            if beside.exists():
+                shutil.copyfile(beside, copy.with_name(copy.name + suffix))
+        store = Store(copy, max_events=1, max_bytes=1 << 30)
+        try:
+            store.open()
+            return store.rows(), store.history(None, None, 500, 0)
+        finally:
+            store.close()
+
+
+@dataclass(slots=True)
+class _Transaction:
+    kept: bool = True
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[_Transaction]:
+    transaction = _Transaction()
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield transaction
+        connection.execute("COMMIT" if transaction.kept else "ROLLBACK")
+    except BaseException:
+        if connection.in_transaction:
+            connection.rollback()
+        raise
+
+
+def _upsert(connection: sqlite3.Connection, table: str, rows: Mapping[str, str | None]) -> None:
+    key, value = ("key", "value") if table == "meta" else ("name", "json")
+    for name, text in rows.items():
+        if text is None:
+            connection.execute(f"DELETE FROM {table} WHERE {key} = ?", (name,))
+        else:
+            connection.execute(f"INSERT OR REPLACE INTO {table} ({key}, {value}) VALUES (?, ?)", (name, text))
+
+
+def _rows(connection: sqlite3.Connection, strict: bool) -> Rows:
+    rows = Rows()
+    for table, into in zip(TABLES, (rows.meta, rows.states, rows.intents), strict=True):
+        try:
+            into.update(connection.execute(f"SELECT * FROM {table}").fetchall())
+        except sqlite3.Error:
+            if strict:
+                raise  # only a damaged file may give what it still has
+    try:
+        rows.last_event = connection.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0]
+    except sqlite3.Error:
+        if strict:
+            raise
+    return rows
+
+
+def _damaged(verdict: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(verdict)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+def _data(event: Event) -> str:
+    text = json.dumps(dict(event.data), default=str)
+    return text if len(text) <= DATA_BYTES else json.dumps({"dropped_bytes": len(text)})
+
+
+def _event(row: tuple[Any, ...]) -> Event:
+    named = dict(zip(COLUMNS, row[:-1], strict=True))
+    return Event(**named, data=json.loads(row[-1]))

@@ -1,0 +1,242 @@
+"""A `ClusterView` and counted events turned into the exporter's page: reads what is ready, waits for nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from sparkd.model.decision import Cause, FailureClass, Phase
+from sparkd.model.snapshot import Boot, EngineMetrics, Memory
+from sparkd.model.view import ClusterView
+from sparkd.status import status
+
+log = structlog.get_logger("sparkd.metrics")
+
+MINUTES = (1, 2, 5, 10, 20, 40, 60, 120, 300, 600, 900, 1200, 1800, 2700, 3600)
+"""Buckets in seconds for phases and stages: a first boot of 40 minutes is normal."""
+ANSWERS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60)
+LOOPS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 6, 10, 30)
+WORD = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+SIGNATURES = 200
+"""Different signatures of one deployment; the tables that ship with sparkd have fewer."""
+UP = ("up", "starting", "widowed", "frozen")
+
+
+class Counters:
+    """What happened, counted where it happens. Labels are names from configuration and from sparkd's own tables."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry(auto_describe=True)
+        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
+        name = "deployment"
+        self._starts = counter("sparkd_group_starts", "Starts of all ranks together, by cause.", [name, "cause"])
+        self._failures = counter("sparkd_failures", "Failures, by class and signature.", [name, "class", "signature"])
+        self._outage = counter("sparkd_outage_seconds", "Time from a failure to the next answer.", [name])
+        self._phases = histogram(
+            "sparkd_phase_duration_seconds", "Time spent in a phase.", [name, "phase"], buckets=MINUTES
+        )
+        self._stages = histogram(
+            "sparkd_start_stage_seconds", "Time of a start-up stage.", [name, "stage"], buckets=MINUTES
+        )
+        self._canaries = histogram("sparkd_canary_seconds", "Time of a real completion.", [name], buckets=ANSWERS)
+        self._loop = histogram("sparkd_loop_duration_seconds", "Time of one turn of the loop.", buckets=LOOPS)
+        self._notices = counter(
+            "sparkd_notifications", "Notifications, by channel and how it ended.", ["channel", "outcome"]
+        )
+        self._signatures: dict[str, set[str]] = {}
+
+    def know(self, deployment: str) -> None:
+        """Begin every counter of a deployment at 0: a rate over a first event needs the point before it."""
+        for cause in Cause:
+            self._starts.labels(deployment, cause)
+        self._outage.labels(deployment)
+
+    def started(self, deployment: str, cause: str) -> None:
+        """One group start; `cause` is a `Cause`."""
+        self._starts.labels(deployment, _one_of(cause, Cause)).inc()
+
+    def failed(self, deployment: str, cls: str, signature: str) -> None:
+        """One failure; `signature` is an id of sparkd's tables."""
+        known = self._signatures.setdefault(deployment, set())
+        fits = WORD.fullmatch(signature) is not None and (signature in known or len(known) < SIGNATURES)
+        shown = signature if fits else "other"
+        known.add(shown)
+        self._failures.labels(deployment, _one_of(cls, FailureClass), shown).inc()
+
+    def outage(self, deployment: str, seconds: float) -> None:
+        """An outage that has ended."""
+        self._outage.labels(deployment).inc(max(0.0, seconds))
+
+    def phase(self, deployment: str, phase: str, seconds: float) -> None:
+        """A phase that was left."""
+        self._phases.labels(deployment, _one_of(phase, Phase)).observe(max(0.0, seconds))
+
+    def stage(self, deployment: str, stage: str, seconds: float) -> None:
+        """A start-up stage that is over."""
+        self._stages.labels(deployment, stage if WORD.fullmatch(stage) else "other").observe(max(0.0, seconds))
+
+    def canary(self, deployment: str, seconds: float, tokens_per_second: float | None = None) -> None:
+        """A real completion that ended; its rate is shown from the view."""
+        self._canaries.labels(deployment).observe(max(0.0, seconds))
+
+    def loop(self, seconds: float) -> None:
+        """One turn of the loop."""
+        self._loop.observe(max(0.0, seconds))
+
+    def notified(self, channel: str, outcome: str) -> None:
+        """One notification, sent or given up."""
+        self._notices.labels(channel, outcome).inc()
+
+
+def _one_of(value: str, known: Iterable[str]) -> str:
+    return value if value in {str(one) for one in known} else "other"
+
+
+class Exporter:
+    """The page of /metrics."""
+
+    def __init__(self, view: Callable[[], ClusterView], counters: Counters) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_Seen(view))
+        self._registry.register(_Counted(counters))
+
+    def page(self, accept: str) -> tuple[bytes, str]:
+        """(body, content type) in the format that the client's Accept header asks for."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+
+class _Counted(Collector):
+    """The counters without `_created`: in the plain format those would be metrics of their own."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._counters.registry.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
+
+
+class _Seen(Collector):
+    """Everything that is read off the view at the moment of the scrape."""
+
+    def __init__(self, view: Callable[[], ClusterView]) -> None:
+        self._view = view
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: without this, registering would collect."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        view = self._view()
+        now = status(view)
+        for part in PARTS:
+            try:
+                yield from part(view, now)
+            except Exception:
+                # One part that raises would take the whole page down, in the middle of the incident
+                # (prometheus/client_python#84); this is a boundary, like that of the API.
+                log.exception("a part of the metrics failed", part=part.__name__)
+
+
+Json = Mapping[str, Any]
+
+
+def _gauge(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], Any]]) -> Metric:
+    family = GaugeMetricFamily(f"sparkd_{name}", text, labels=labels)
+    for values, number in rows:
+        if number is not None:
+            family.add_metric(values, float(number))
+    return family
+
+
+def _daemon(view: ClusterView, now: Json) -> Iterator[Metric]:
+    build = Metric("sparkd_build", "The version that runs.", "info")  # type: ignore[no-untyped-call]
+    build.add_sample("sparkd_build_info", {"version": view.daemon.version}, 1)
+    yield build
+    age = view.at - view.snapshot.at if view.snapshot is not None else None
+    yield _gauge("snapshot_age_seconds", "Age of the last look at the nodes.", (), [((), age)])
+
+
+def _deployments(view: ClusterView, now: Json) -> Iterator[Metric]:
+    name, all_of_them = ("deployment",), now["deployments"]
+    yield _gauge(
+        "deployment_phase",
+        "1 for the phase that a deployment is in.",
+        ("deployment", "phase"),
+        [((one["name"], str(phase)), one["phase"] == phase) for one in all_of_them for phase in Phase],
+    )
+    for metric, text, value in (
+        ("wanted", "1 while it is wanted up.", lambda one: one["wanted"] == "up"),
+        ("serving", "1 while it answers real requests.", lambda one: one["serving"]),
+        ("generation", "Number of the group start that runs, or ran last.", lambda one: one["generation"]),
+        ("held", "1 while sparkd has given up starting it.", lambda one: one["phase"] == Phase.HELD),
+    ):
+        yield _gauge(f"deployment_{metric}", text, name, [((one["name"],), value(one)) for one in all_of_them])
+    rates = [((one["name"],), (one["canary"] or {}).get("tokens_per_second")) for one in all_of_them]
+    yield _gauge("canary_tokens_per_second", "Rate of the last real completion.", name, rates)
+
+
+def _ranks(view: ClusterView, now: Json) -> Iterator[Metric]:
+    labels = ("deployment", "rank", "node")
+    rows = [
+        ((one["name"], str(rank["rank"]), rank["node"]), rank) for one in now["deployments"] for rank in one["ranks"]
+    ]
+    known = [(values, rank["state"] in UP) for values, rank in rows if rank["state"] != "unknown"]
+    yield _gauge("rank_up", "1 while the rank's container runs; nothing while that is unknown.", labels, known)
+    ages = [(values, rank["evidence_age_s"]) for values, rank in rows]
+    yield _gauge("rank_evidence_age_seconds", "Age of what is known of a rank.", labels, ages)
+
+
+def _nodes(view: ClusterView, now: Json) -> Iterator[Metric]:
+    nodes = view.snapshot.nodes if view.snapshot is not None else {}
+    reachable = [
+        ((one["name"],), one["name"] in nodes and isinstance(nodes[one["name"]].boot, Boot)) for one in now["nodes"]
+    ]
+    yield _gauge("node_reachable", "1 while the node answers.", ("node",), reachable)
+    wall = view.snapshot.wall if view.snapshot is not None else 0.0
+    boots = [((name,), round(wall - node.boot.uptime_s)) for name, node in nodes.items() if isinstance(node.boot, Boot)]
+    yield _gauge("node_boot_time_seconds", "When the node booted, as Unix time.", ("node",), boots)
+    memory = [
+        ((name, kind), getattr(node.memory, kind))
+        for name, node in nodes.items()
+        if isinstance(node.memory, Memory)
+        for kind in Memory.__dataclass_fields__
+    ]
+    yield _gauge("node_memory_bytes", "The one pool of memory, by use.", ("node", "kind"), memory)
+
+
+def _engines(view: ClusterView, now: Json) -> Iterator[Metric]:
+    views = view.snapshot.engines if view.snapshot is not None else {}
+    read = {name: one.metrics for name, one in views.items() if isinstance(one.metrics, EngineMetrics)}
+    requests = [((name, kind), getattr(one, kind)) for name, one in read.items() for kind in ("running", "waiting")]
+    yield _gauge("engine_requests", "Requests, as the engine counts them.", ("deployment", "state"), requests)
+    tokens = CounterMetricFamily(
+        "sparkd_engine_tokens", "Tokens, as the engine counts them.", labels=("deployment", "kind")
+    )
+    for name, one in read.items():
+        tokens.add_metric((name, "prompt"), one.prompt_tokens)
+        tokens.add_metric((name, "generation"), one.generation_tokens)
+    yield tokens
+    cache = [((name,), one.kv_cache_usage) for name, one in read.items()]
+    yield _gauge("engine_kv_cache_usage_ratio", "Part of the KV cache in use.", ("deployment",), cache)
+    accepted = [((name, str(at)), part) for name, one in read.items() for at, part in enumerate(one.acceptance)]
+    yield _gauge(
+        "spec_decode_acceptance_ratio", "Part of drafted tokens accepted.", ("deployment", "position"), accepted
+    )
+
+
+PARTS = (_daemon, _deployments, _ranks, _nodes, _engines)

@@ -1,0 +1,296 @@
+"""What was decided: the state of one deployment, what a person wants of it, and the actions that join the two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    STOPPED = "stopped"
+    ADOPTING = "adopting"
+    PRECHECK = "precheck"
+    CLEANUP = "cleanup"
+    START_WORKERS = "start_workers"
+    START_HEAD = "start_head"
+    WARMUP = "warmup"
+    SERVE = "serve"
+    BACKOFF = "backoff"
+    HELD = "held"
+    PAUSED = "paused"
+
+
+STARTING = frozenset({Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP})
+"""Ranks of a numbered generation are being brought up."""
+
+ASK_SOURCES = frozenset({Phase.PRECHECK, Phase.CLEANUP, Phase.BACKOFF, Phase.HELD, Phase.ADOPTING})
+"""A start may be near: unless images and mount sources are looked up on every node, the decision waits for ever."""
+
+ASK_LEFTOVERS = frozenset({Phase.STOPPED, Phase.PRECHECK, Phase.CLEANUP, Phase.BACKOFF, Phase.HELD, Phase.ADOPTING})
+"""Nothing may run: processes that outlived their containers must be looked for, or *gone* is never verified."""
+
+ASK_ENGINE = STARTING | {Phase.SERVE, Phase.PAUSED, Phase.ADOPTING}
+"""Ranks may be running: the engine is asked over HTTP."""
+
+
+class FailureClass(StrEnum):
+    """DESIGN section 7."""
+
+    PERMANENT = "permanent"
+    RESOURCE = "resource"
+    TRANSIENT = "transient"
+    UNCLASSIFIED = "unclassified"
+    UNREADABLE = "unreadable"
+    HARDWARE = "hardware"
+    OPERATOR = "operator"
+
+
+class Cause(StrEnum):
+    """Why a group start happened (label of sparkd_group_starts_total)."""
+
+    BOOT = "boot"
+    OPERATOR = "operator"
+    CRASH = "crash"
+    WEDGE = "wedge"
+    CONFIG = "config"
+    ADOPT = "adopt"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What people want. Counters name operations: a decision handles each number once and remembers it in the state."""
+
+    wanted: str = "stopped"
+    """up | stopped"""
+    paused: bool = False
+    restart: int = 0
+    release: int = 0
+    lost: frozenset[str] = frozenset()
+    """Nodes that a person declared lost; cleared when the node is seen again."""
+    profile: str | None = None
+    by: str = ""
+    message: str = ""
+    at: float = 0.0
+    """Unix time of the last change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why nothing is started. `fact` is what is re-read (`image:spark2:REF`, `port:spark1:8000`, `exit:127`)."""
+
+    cls: FailureClass
+    fact: str
+    text: str
+    fix: str
+    heals_itself: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    generation: int
+    cls: FailureClass
+    signature: str
+    """Stable id: `rank-removed`, `widowed`, `engine-dead`, `rank-stuck`, `fabric-silent`, `stalled`, `exit-127` …"""
+    text: str
+    at: float
+    wall: float
+    rank: int | None = None
+    exit_code: int | None = None
+    outage_s: float | None = None
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Clocks of health of one generation, on the daemon's clock; None = that evidence is not there now."""
+
+    tokens: float | None = None
+    """Sum of the engine's progress counters at the last look that could read them."""
+    tokens_at: float | None = None
+    """When they last moved."""
+    canary_at: float | None = None
+    """When the last canary ended; None = none was sent yet, so one is due."""
+    canary_failing_since: float | None = None
+    canary_failures: int = 0
+    dead_since: float | None = None
+    exception_since: float | None = None
+    """Kept until a token moves or a canary answers: the line scrolls out of the log, the exception stays true."""
+    stuck_since: float | None = None
+    stuck: tuple[str, ...] = ()
+    """The processes that were in state T or D at every look since `stuck_since`: D for a moment is normal."""
+    silent_since: float | None = None
+    frozen_since: float | None = None
+    """Requests run or wait and no token moves. Normal in a long prefill, so it only makes sparkd read the logs."""
+
+    @property
+    def alarmed(self) -> bool:
+        """Something is wrong enough to ask for an answer soon."""
+        clocks = (self.dead_since, self.exception_since, self.stuck_since, self.silent_since, self.canary_failing_since)
+        return any(clock is not None for clock in clocks)
+
+    @property
+    def suspicious(self) -> bool:
+        """Worth reading the logs of all ranks."""
+        return self.alarmed or self.frozen_since is not None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that is remembered of one deployment; persisted before anything is done. Times are on the daemon's clock."""
+
+    phase: Phase = Phase.ADOPTING
+    since: float = 0.0
+    since_wall: float = 0.0
+    generation: int = 0
+    cause: Cause | None = None
+    """Why the start under way, or the last one, happened."""
+    sentence: str = ""
+    reason: str = ""
+    hold: Hold | None = None
+    failure: Failure | None = None
+    """The last failure; its outage_s is filled in when serving again."""
+    failures: int = 0
+    """Failures in a row, for the pause that doubles."""
+    starts: tuple[float, ...] = ()
+    """When automatic group starts happened, for the budget."""
+    retry_at: float | None = None
+    resource_tries: int = 0
+    """Measurements already made for a resource failure (DESIGN 7: 30, 60, 120 s)."""
+    started_at: float | None = None
+    serving_since: float | None = None
+    serving_since_wall: float | None = None
+    down_since: float | None = None
+    outage_s: float | None = None
+    """How long it was down before the generation that serves, None when it was not (a first start)."""
+    boots: tuple[tuple[str, str], ...] = ()
+    """Node -> boot identity when this generation was started."""
+    ranks_started: tuple[int, ...] = ()
+    captured: int = 0
+    """Generation whose evidence was saved."""
+    cleaned: int = 0
+    """Generation for which the nodes were cleaned (the one about to start)."""
+    before: Phase | None = None
+    """Phase before sparkd went away, or before a pause: what adopting goes back to."""
+    restart_done: int = 0
+    release_done: int = 0
+    stage: str | None = None
+    stages: tuple[tuple[str, float], ...] = ()
+    watch: Watch = Watch()
+    digest: str = ""
+    """Digest of the deployment file that the running generation was started with."""
+    warm_digest: str = ""
+    """Digest of the last deployment file that served: its caches are warm."""
+
+
+# -------------------------------------------------------------------------------------------------------------- actions
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One container of ours, by identity: node, id and the generation on its label."""
+
+    node: str
+    container: str
+    rank: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTarget:
+    """One process by identity: node, boot identity, pid and start ticks; never a name or pattern alone."""
+
+    node: str
+    boot_id: str
+    pid1_ticks: int
+    pid: int
+    start_ticks: int
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureEvidence:
+    """Save logs and inspect of all ranks of this generation, bounded in time, before they are torn down."""
+
+    generation: int
+    targets: tuple[Target, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopRanks:
+    """SIGTERM, `grace_s`, SIGKILL, and wait until Docker says that they run no more. All targets at once."""
+
+    targets: tuple[Target, ...]
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveRanks:
+    """Remove containers that no longer run."""
+
+    targets: tuple[Target, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KillProcesses:
+    targets: tuple[ProcessTarget, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanNodes:
+    """Right before a start: unlink our unreferenced shm segments, then sync and drop caches, on every node at once."""
+
+    nodes: tuple[str, ...]
+    generation: int
+    drop_caches: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StartRanks:
+    """Create and start these ranks at once, as this generation."""
+
+    ranks: tuple[int, ...]
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """One real streamed completion; serving begins when it is correct."""
+
+    generation: int
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SendCanary:
+    """One token, streamed."""
+
+    generation: int
+    timeout_s: float
+
+
+Action = CaptureEvidence | StopRanks | RemoveRanks | KillProcesses | CleanNodes | StartRanks | WarmUp | SendCanary
+
+INTERRUPTIBLE = (WarmUp, SendCanary)
+"""Actions that change nothing on any node: a decision to do something else cancels them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What happens next by itself, and when (daemon's clock)."""
+
+    at: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome of one step: the state to keep, actions in order, one English sentence, one stable reason code."""
+
+    state: State
+    actions: tuple[Action, ...]
+    sentence: str
+    reason: str
+    next: Planned | None = None
+    events: tuple[tuple[str, str], ...] = ()
+    """(kind, sentence) for history: `started`, `serving`, `failed`, `held`, `healed`, `stopped`, `adopted` …"""

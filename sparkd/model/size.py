@@ -1,0 +1,17 @@
+"""Sizes as people write them (`64g`, `6GiB`, `512M`) -> bytes."""
+
+from __future__ import annotations
+
+import re
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
+_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def parse_size(text: str) -> int:
+    """Bytes; every unit is a power of 1024, as Docker has it. Raises ValueError for anything else than a number with a
+    unit."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no size")
+    return int(float(match[1]) * 1024 ** _POWER[match[2].lower()])

@@ -1,0 +1,226 @@
+"""What was seen in one look at the cluster, as one frozen value. A fact that could not be read is `Unknown`, never absent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A fact that could not be read: why, and since when (seconds on the daemon's clock, CLOCK_BOOTTIME)."""
+
+    why: str
+    since: float
+    code: str = "unreadable"
+    """unreachable | timeout | host-key | protocol | owner | docker-stopped | docker-mute | unreadable"""
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """A node's boot identity: boot id and start ticks of PID 1 (containers share the host's boot id), and how long it is up."""
+
+    boot_id: str
+    pid1_ticks: int
+    uptime_s: float
+    hostname: str = ""
+    clk_tck: int = 100
+    now: float = 0.0
+    """The node's own wall clock, for the skew."""
+
+    @property
+    def identity(self) -> str:
+        return f"{self.boot_id}:{self.pid1_ticks}"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One pool on GB10. All in bytes; `page_cache` is what dropping caches could give back."""
+
+    total: int
+    free: int
+    available: int
+    page_cache: int
+    shm: int
+    swap_used: int
+
+
+@dataclass(frozen=True, slots=True)
+class DockerUnit:
+    """Is a dockerd running? Read without dialling it: a connection would wake a Docker that a person stopped."""
+
+    running: bool
+    pid: int = 0
+    start_ticks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    pid: int
+    ppid: int
+    start_ticks: int
+    state: str
+    """R S D T Z …: T is stopped, D waits in the kernel."""
+    rss_bytes: int
+    owner: str
+    """Container id or unit name its control group belongs to, or `-`."""
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Socket:
+    state: str
+    local_ip: str
+    local_port: int
+    remote_ip: str
+    remote_port: int
+    tx_queue: int
+    retransmits: int
+    inode: int
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShmSegment:
+    name: str
+    size_bytes: int
+    mtime: float
+    dev: int
+    inode: int
+    holders: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """One echo over the fabric: `ms` is None when it was lost, `error` says why it could not even be sent."""
+
+    address: str
+    ms: float | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A rank's container as Docker reports it (or the process runtime's unit in the same shape)."""
+
+    id: str
+    name: str
+    deployment: str
+    rank: int
+    generation: int
+    owner: str
+    spec: str
+    state: str
+    """created | running | paused | restarting | removing | exited | dead"""
+    exit_code: int | None = None
+    oom_killed: bool = False
+    error: str = ""
+    pid: int = 0
+    started_at: str = ""
+    finished_at: str = ""
+
+    @property
+    def alive(self) -> bool:
+        """Something of it may still run (or come back): all but created, exited and dead."""
+        return self.state not in ("created", "exited", "dead")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node in one look. `boot` Unknown means that the node could not be asked at all."""
+
+    name: str
+    boot: Boot | Unknown
+    memory: Memory | Unknown
+    system: str | Unknown
+    docker: DockerUnit | Unknown
+    containers: tuple[Container, ...] | Unknown
+    """Every container with an io.sparkd.deployment label or a name of ours, of any owner."""
+    processes: tuple[Process, ...] | Unknown
+    """Processes of those containers."""
+    sockets: tuple[Socket, ...] | Unknown
+    """TCP sockets on the deployments' ports."""
+    pings: tuple[Ping, ...] | Unknown = ()
+    images: Mapping[str, str | None] | Unknown = field(default_factory=dict)
+    """Image reference -> id, or None where it is missing; asked only where a start is near."""
+    paths: Mapping[str, str] | Unknown = field(default_factory=dict)
+    """Mount source -> `dir`, `file`, `missing` …; asked only where a start is near."""
+    shm: tuple[ShmSegment, ...] | Unknown = ()
+    leftovers: Mapping[str, tuple[Process, ...]] | Unknown = field(default_factory=dict)
+    """Deployment -> processes whose environment names it, wherever they are; asked only while its ranks are torn down."""
+
+    @property
+    def unread(self) -> Unknown | None:
+        """Why ranks on this node cannot be judged, or None when they can."""
+        for fact in (self.boot, self.docker, self.containers):
+            if isinstance(fact, Unknown):
+                return fact
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMetrics:
+    """Progress counters from the engine's own /metrics. Counters move only on steps with output (vLLM 0.32)."""
+
+    running: float
+    waiting: float
+    prompt_tokens: float
+    generation_tokens: float
+    kv_cache_usage: float | None = None
+    acceptance: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """The last real completion sent to this generation. Times are seconds on the daemon's clock."""
+
+    generation: int
+    sent_at: float
+    ended_at: float
+    ok: bool
+    why: str = ""
+    tokens: int = 0
+    first_token_s: float | None = None
+    tokens_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineView:
+    """What the engine says of itself over HTTP. `health` is the status of GET /health, None when the connection was refused."""
+
+    health: int | None | Unknown
+    metrics: EngineMetrics | None | Unknown = None
+    stage: str | None = None
+    """Start-up stage by log lines and process titles, while it starts."""
+    log_findings: tuple[str, ...] = ()
+    """Ids of engine log patterns seen after ready, on any rank (`worker-exception`, `engine-dead`), with the rank: `1:worker-exception`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the last action of a deployment ended. `value` is what it found (a Canary, before/after figures …)."""
+
+    action: object
+    ok: bool
+    ended_at: float
+    error: str = ""
+    code: str = ""
+    """Machine-readable reason of a failure: image-missing | mount-missing | name-taken | refused | unreachable | timeout | …"""
+    node: str = ""
+    value: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One look at everything. `at` is on the daemon's clock (CLOCK_BOOTTIME seconds), `wall` is Unix time for people."""
+
+    at: float
+    wall: float
+    nodes: Mapping[str, NodeView]
+    owner: str = ""
+    """This sparkd's owner id: containers with another one are somebody else's."""
+    engines: Mapping[str, EngineView] = field(default_factory=dict)
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    """Deployment -> the action that ended since the last decision."""
+    busy: Mapping[str, object] = field(default_factory=dict)
+    """Deployment -> the action in flight."""

@@ -1,0 +1,133 @@
+"""A status (the JSON object) turned into a verdict in words: what a person reads first at 7 a.m."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+Json = Mapping[str, Any]
+
+LATE_LOOP_S = 30.0
+"""Six missed looks at the default period: what is shown below is then old, and has to say so before anything else."""
+
+UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+
+RUNNING = ("up", "starting", "stopping", "frozen", "widowed", "stale")
+
+STARTING = ("precheck", "cleanup", "start_workers", "start_head", "warmup")
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `4 min 10 s`, `3 h 50 min`, `2 d 4 h`: two units are enough for a decision."""
+    whole = max(0, round(seconds))
+    for size, large, unit, small in UNITS:
+        if whole >= size:
+            count, rest = divmod(whole, size)
+            return f"{count} {large}" + (f" {rest // unit} {small}" if rest >= unit else "")
+    return f"{whole} s"
+
+
+def between(start: str | None, end: str | None) -> float | None:
+    """Seconds from one RFC 3339 time to another; None where one of them is missing."""
+    if not start or not end:
+        return None
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+def sentence(text: str) -> str:
+    """One sentence with a capital and a full stop, whatever it was."""
+    text = text.strip()
+    if not text:
+        return ""
+    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")
+
+
+def headline(status: Json) -> str:
+    """The verdict: trouble with sparkd itself first, then what is down, what serves, and nodes that are unknown."""
+    parts = (
+        *_about_daemon(status["daemon"]),
+        *_about_deployments(status["deployments"], status["at"]),
+        *(_about_node(node, status["at"]) for node in status["nodes"] if node["state"] == "unknown"),
+    )
+    return " ".join(part for part in parts if part)
+
+
+def _about_daemon(daemon: Json) -> tuple[str, ...]:
+    age = daemon["loop_age_s"]
+    return (
+        f"sparkd itself has not looked for {duration(age)}: all of this is that old." if age > LATE_LOOP_S else "",
+        "The journal cannot be written (disk full or read-only): sparkd supervises on, history is kept in memory, "
+        "and start, stop and the like are refused."
+        if daemon["read_only_disk"]
+        else "",
+    )
+
+
+def _about_deployments(deployments: Sequence[Json], at: str) -> list[str]:
+    if not deployments:
+        return ["No deployment is configured."]
+    wanted = [d for d in deployments if d["wanted"] == "up" and not d["problems"]]
+    serving = [d for d in wanted if d["serving"]]
+    bad = [d for d in deployments if d["problems"] or (d["wanted"] == "up" and not d["serving"])]
+    idle = [d for d in deployments if d["wanted"] != "up" and not d["problems"]]
+    words = [_trouble(d, at) for d in bad]
+    if len(serving) == 1:
+        words.append(_serves(serving[0], at))
+    elif serving:
+        words.append(f"{', '.join(d['name'] for d in serving)} are serving.")
+    words += [_idle(d) for d in idle]
+    return words
+
+
+def _serves(deployment: Json, at: str) -> str:
+    lasted = between(deployment["serving_since"], at)
+    text = f"{deployment['name']} is serving" + (f", for {duration(lasted)} now" if lasted is not None else "")
+    return f"{text}. It is paused: sparkd watches and does nothing." if deployment["paused"] else f"{text}."
+
+
+def _idle(deployment: Json) -> str:
+    name = deployment["name"]
+    if deployment["serving"]:
+        return f"{name} still serves and is being stopped, as wanted."
+    if deployment["phase"] in ("stopped", "adopting") and not any(r["state"] in RUNNING for r in deployment["ranks"]):
+        return f"{name} is stopped, as wanted."
+    return f"{name} is being stopped, as wanted: {sentence(deployment['sentence'])}"
+
+
+def _trouble(deployment: Json, at: str) -> str:
+    name, phase, hold = deployment["name"], deployment["phase"], deployment["hold"]
+    if hold:
+        needs = "sparkd goes on by itself once that is so" if hold["heals_itself"] else "It waits for a person"
+        fix = f" To fix it: {sentence(hold['fix'])}" if hold["fix"] else ""
+        return f"{name} is NOT serving and held: {sentence(hold['text'])}{fix} {sentence(needs)}"
+    if phase == "paused" or deployment["paused"]:
+        return f"{name} is NOT serving and paused: sparkd does nothing until it is resumed."
+    down = between(deployment["down_since"], at)
+    since = f" for {duration(down)}" if down is not None else ""
+    if phase in STARTING:
+        return _starting(deployment, since)
+    if phase == "adopting":
+        return f"{name} is being looked at; nothing is changed until it is clear what runs."
+    return f"{name} is NOT serving{since}: {sentence(deployment['sentence'])}{_next(deployment, at)}"
+
+
+def _starting(deployment: Json, since: str) -> str:
+    start = deployment["start"] or {}
+    stage = f" ({start['stage']})" if start.get("stage") else ""
+    left = f", about {duration(start['eta_s'])} to go" if start.get("eta_s") is not None else ""
+    return f"{deployment['name']} is NOT serving{since}: it is starting{stage}{left}."
+
+
+def _next(deployment: Json, at: str) -> str:
+    planned = deployment["next"]
+    if not planned:
+        return ""
+    wait = between(at, planned["at"])
+    return f" Next: {planned['what']}" + (f" in {duration(wait)}." if wait else ".")
+
+
+def _about_node(node: Json, at: str) -> str:
+    silent = between(node["since"], at)
+    lasted = f" for {duration(silent)}" if silent is not None else ""
+    return f"{node['name']} could not be asked{lasted} ({node['why']}): unknown, which is not down."

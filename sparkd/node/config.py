@@ -1,0 +1,45 @@
+"""/etc/sparkd/node.json -> the few settings of a node service; a broken file costs read_file, never the service."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, NamedTuple, Optional
+
+DEFAULT_PATH = "/etc/sparkd/node.json"
+DEFAULT_STATE_DIR = "/var/lib/sparkd-node"
+
+
+class Config(NamedTuple):
+    """`problem` says what is wrong with the file; then there are no read roots."""
+
+    read_roots: tuple[str, ...] = ()
+    state_dir: str = DEFAULT_STATE_DIR
+    problem: Optional[str] = None
+
+
+def load(path: str) -> Config:
+    """A node that cannot be asked is worse than one that refuses to read files, so nothing raises here."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return _checked(json.load(file))
+    except FileNotFoundError:
+        return Config()
+    except (OSError, ValueError, RecursionError) as error:
+        return Config(problem=f"{path}: {error}")
+
+
+def _checked(content: Any) -> Config:
+    if not isinstance(content, dict):
+        raise ValueError("must be an object")
+    unknown = sorted(set(content) - {"read_roots", "state_dir"})
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}; known are read_roots and state_dir")
+    roots = content.get("read_roots", [])
+    state_dir = content.get("state_dir", DEFAULT_STATE_DIR)
+    if not isinstance(roots, list):
+        raise ValueError("read_roots must be a list")
+    for path in [*roots, state_dir]:
+        if not isinstance(path, str) or not path.startswith("/") or os.path.normpath(path) != path:
+            raise ValueError(f"{path!r} is not an absolute path without '..' and without a slash at its end")
+    return Config(tuple(roots), state_dir)

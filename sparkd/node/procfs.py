@@ -1,0 +1,76 @@
+"""/proc -> bytes and the few fields that identify a process."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+GONE = (FileNotFoundError, ProcessLookupError)
+"""What reading a file of a process that has just ended raises (ENOENT on open, ESRCH on read)."""
+
+
+class Stat(NamedTuple):
+    """`start_ticks` is in clock ticks after boot (field 22 of proc(5)), `rss_bytes` is approximate (field 24)."""
+
+    comm: str
+    state: str
+    ppid: int
+    start_ticks: int
+    rss_bytes: int
+
+
+class BootIdentity(NamedTuple):
+    """Containers share the host's boot id, so the start ticks of PID 1 belong to it."""
+
+    boot_id: str
+    pid1_ticks: int
+
+
+def read(path: str, limit: int = 64 << 20) -> bytes:
+    """At most `limit` bytes; a file of /proc has no size, so it is read to its end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while limit > 0:
+            part = os.read(descriptor, min(limit, 65536))
+            if not part:
+                break
+            parts.append(part)
+            limit -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
+
+
+def read_record(path: str) -> bytes:
+    """A file that the kernel makes as one record (stat, cgroup) comes whole in one read: this is paid per process."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 16384)
+    finally:
+        os.close(descriptor)
+
+
+def pids() -> list[str]:
+    """As the text of their folder names: most callers only build paths from them."""
+    return [name for name in os.listdir("/proc") if name.isdigit()]
+
+
+def stat(pid: object) -> Stat:
+    """Raises one of GONE when there is no such process."""
+    content = read_record(f"/proc/{pid}/stat").decode("utf-8", "replace")
+    # A process may call itself ") R 1 1": only what follows the last parenthesis can be trusted.
+    head, _, tail = content.rpartition(")")
+    fields = tail.split()
+    return Stat(
+        comm=head.partition("(")[2],
+        state=fields[0],
+        ppid=int(fields[1]),
+        start_ticks=int(fields[19]),
+        rss_bytes=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
+    )
+
+
+def boot_identity() -> BootIdentity:
+    boot_id = read("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
+    return BootIdentity(boot_id, stat(1).start_ticks)

@@ -1,0 +1,25 @@
+"""Verb name -> function(node, owner, args, deadline_s) -> result. A new verb is one function and one line."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, NamedTuple
+
+from sparkd.node.node import Node
+from sparkd.node.verbs import files, memory, ownership, process
+
+
+class Verb(NamedTuple):
+    """`open` verbs may be asked by a sparkd that is not the owner: they are how it becomes one."""
+
+    act: Callable[[Node, str, Mapping[str, Any], float], Any]
+    open: bool = False
+
+
+VERBS: Mapping[str, Verb] = {
+    "hello": Verb(ownership.hello, open=True),
+    "claim": Verb(ownership.claim, open=True),
+    "drop_caches": Verb(memory.drop_caches),
+    "unlink_shm": Verb(memory.unlink_shm),
+    "signal": Verb(process.send_signal),
+    "read_file": Verb(files.read_file),
+}

@@ -1,0 +1,100 @@
+"""One engine -> EngineView: its own HTTP answers, how far its start has come, and what its logs say when something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import anyio
+
+from sparkd import http
+from sparkd.engines import ENGINES, base_url
+from sparkd.errors import SparkdError
+from sparkd.model.config import Cluster, Deployment
+from sparkd.model.decision import Phase, State
+from sparkd.model.snapshot import Container, EngineMetrics, EngineView, NodeView, Unknown
+from sparkd.observe.unknowns import NodeAccess, Unknowns
+
+STARTING = frozenset({Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP})
+UP = STARTING | {Phase.SERVE, Phase.PAUSED, Phase.ADOPTING}
+STAGE_LINES, FINDING_LINES = 60, 200
+DEADLINE_S = 3.0
+
+
+@dataclass(slots=True)
+class EngineLook:
+    cluster: Cluster
+    access: Mapping[str, NodeAccess]
+    unknowns: Unknowns
+
+    async def look(self, deployment: Deployment, state: State, views: Mapping[str, NodeView]) -> EngineView | None:
+        """None while no head of the current generation runs."""
+        head = _container(views, deployment, state, 0)
+        if state.phase not in UP or head is None or not head.alive:
+            return None
+        base, node = base_url(deployment, self.cluster.nodes), deployment.nodes[0]
+        health = await self._health(base, node)
+        return EngineView(
+            health=health,
+            metrics=await self._metrics(base, deployment) if health == 200 else None,
+            stage=await self._stage(deployment, head, views, health) if state.phase in STARTING else None,
+            log_findings=await self._findings(deployment, state, views) if _looks_wrong(state) else (),
+        )
+
+    async def _health(self, base: str, node: str) -> int | None | Unknown:
+        try:
+            status = await http.health(base, DEADLINE_S)
+        except SparkdError as error:
+            return self.unknowns.unknown(node, f"health:{base}", str(error), "timeout")
+        self.unknowns.known(node, f"health:{base}")
+        return status
+
+    async def _metrics(self, base: str, deployment: Deployment) -> EngineMetrics | None | Unknown:
+        key = f"metrics:{base}"
+        try:
+            text = await http.metrics_text(base, DEADLINE_S)
+        except SparkdError as error:
+            return self.unknowns.unknown(deployment.nodes[0], key, str(error), "timeout")
+        self.unknowns.known(deployment.nodes[0], key)
+        return ENGINES[deployment.engine].metrics(text)
+
+    async def _stage(
+        self, deployment: Deployment, head: Container, views: Mapping[str, NodeView], health: int | None | Unknown
+    ) -> str | None:
+        processes = views[deployment.nodes[0]].processes
+        titles = [] if isinstance(processes, Unknown) else [one.title for one in processes if one.owner == head.id]
+        lines = await self._log(deployment.nodes[0], head, STAGE_LINES)
+        return ENGINES[deployment.engine].stage(titles, lines, health if isinstance(health, int) else None)
+
+    async def _findings(self, deployment: Deployment, state: State, views: Mapping[str, NodeView]) -> tuple[str, ...]:
+        """Log patterns on every rank: the traceback of a wedge is often in the worker's log only (evidence 12)."""
+        found: list[str] = []
+        for rank, node in enumerate(deployment.nodes):
+            container = _container(views, deployment, state, rank)
+            if container is not None:
+                lines = await self._log(node, container, FINDING_LINES)
+                found += [f"{rank}:{finding}" for finding in ENGINES[deployment.engine].findings(lines)]
+        return tuple(found)
+
+    async def _log(self, node: str, container: Container, lines: int) -> list[str]:
+        try:
+            with anyio.fail_after(DEADLINE_S):
+                return [line.text for line in await self.access[node].docker.logs(container.id, lines, None)]
+        except (SparkdError, TimeoutError):
+            return []  # a log that cannot be read is no evidence; the next look asks again
+
+
+def _looks_wrong(state: State) -> bool:
+    watch = state.watch
+    clocks = (watch.canary_failing_since, watch.dead_since, watch.stuck_since, watch.silent_since)
+    return state.phase is Phase.SERVE and any(clock is not None for clock in clocks)
+
+
+def _container(views: Mapping[str, NodeView], deployment: Deployment, state: State, rank: int) -> Container | None:
+    containers = views[deployment.nodes[rank]].containers
+    if isinstance(containers, Unknown):
+        return None
+    for container in containers:
+        if (container.deployment, container.rank, container.generation) == (deployment.name, rank, state.generation):
+            return container
+    return None

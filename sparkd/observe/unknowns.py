@@ -1,0 +1,78 @@
+"""How a node is reached, and since when each of its facts could not be read: probe text -> value or Unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sparkd import clock, facts
+from sparkd.errors import HostError, HostKeyChanged, Late, NotOwner, ProtocolMismatch, Unreachable
+from sparkd.hosts.client import NodeClient, Probed
+from sparkd.model.snapshot import Unknown
+from sparkd.runtimes.runtime import Runtime
+
+T = TypeVar("T")
+
+CODES: tuple[tuple[type[HostError], str], ...] = (
+    (HostKeyChanged, "host-key"),
+    (ProtocolMismatch, "protocol"),
+    (NotOwner, "owner"),
+    (Late, "timeout"),
+    (Unreachable, "unreachable"),
+)
+
+
+@dataclass(slots=True)
+class NodeAccess:
+    """How one node is reached: its service and its Docker."""
+
+    client: NodeClient
+    docker: Runtime
+    docker_runs: bool | None = None
+    """Was dockerd running at the last look? Nobody dials it unless it was."""
+
+
+@dataclass(slots=True)
+class Unknowns:
+    """Remembers since when what could not be read."""
+
+    _since: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def unknown(self, node: str, key: str, why: str, code: str) -> Unknown:
+        return Unknown(why, self._since.setdefault((node, key), clock.now()), code)
+
+    def known(self, node: str, key: str) -> None:
+        self._since.pop((node, key), None)
+
+
+def code_of(error: HostError) -> str:
+    return next((code for kind, code in CODES if isinstance(error, kind)), "unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One node's answer to several probes; called with a probe's name and parser it gives the value, or Unknown."""
+
+    unknowns: Unknowns
+    node: str
+    probed: Probed | None
+    trouble: HostError | None
+
+    def __call__(self, probe: str, parse: Callable[[str], T], key: str | None = None) -> T | Unknown:
+        key = key or probe
+        if self.trouble is not None:
+            return self.unknowns.unknown(self.node, "node", self.trouble.why, code_of(self.trouble))
+        if self.probed is None:
+            return self.unknowns.unknown(self.node, key, "not asked in time", "timeout")
+        self.unknowns.known(self.node, "node")
+        text, error = self.probed.texts.get(probe), self.probed.errors.get(probe)
+        if text is None:
+            why, code = (error.why, error.code) if error else ("no answer", "timeout")
+            return self.unknowns.unknown(self.node, key, why, code)
+        try:
+            value = parse(text)
+        except facts.FactError as foreign:
+            return self.unknowns.unknown(self.node, key, f"unreadable {probe}: {foreign}", "unreadable")
+        self.unknowns.known(self.node, key)
+        return value

@@ -1,0 +1,63 @@
+"""Docker's answers about containers -> Container values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_GENERATION, LABEL_OWNER, LABEL_RANK, LABEL_SPEC
+from sparkd.model.snapshot import Container
+
+NAME = "sparkd-"
+
+
+def ours(labels: Mapping[str, str] | None, names: Sequence[str]) -> bool:
+    """Of an entry of the list: labelled by any sparkd, or named like a rank, since then it blocks our start."""
+    return LABEL_DEPLOYMENT in (labels or {}) or any(name.startswith(f"/{NAME}") for name in names)
+
+
+def container(inspected: Mapping[str, Any]) -> Container:
+    """From `GET /containers/ID/json`. Without labels the name tells: rank -1 when it cannot be told."""
+    state, name = inspected["State"], inspected["Name"].removeprefix("/")
+    labels = inspected["Config"].get("Labels") or {}
+    deployment, rank = _named(name)
+    return Container(
+        id=inspected["Id"],
+        name=name,
+        deployment=labels.get(LABEL_DEPLOYMENT, deployment),
+        rank=_number(labels.get(LABEL_RANK), rank),
+        generation=_number(labels.get(LABEL_GENERATION), 0),
+        owner=labels.get(LABEL_OWNER, ""),
+        spec=labels.get(LABEL_SPEC, ""),
+        state=state["Status"],
+        exit_code=None if state["Status"] in ("created", "running", "paused") else state["ExitCode"],
+        oom_killed=state["OOMKilled"],
+        error=state["Error"],
+        pid=state["Pid"],
+        started_at=_time(state["StartedAt"]),
+        finished_at=_time(state["FinishedAt"]),
+    )
+
+
+def _named(name: str) -> tuple[str, int]:
+    rest = name.removeprefix(NAME)
+    deployment, _, rank = rest.rpartition("-")
+    return (deployment, int(rank)) if deployment and _is_number(rank) else (rest, -1)
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    return int(text) if text is not None and _is_number(text) else otherwise
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
+def _time(text: str) -> str:
+    """Docker writes year 1 for `not yet`."""
+    return "" if text.startswith("0001-") else text
+
+
+def runs(inspected: Mapping[str, Any] | None) -> bool:
+    """Docker's own word: paused and restarting count as running."""
+    return inspected is not None and bool(inspected["State"]["Running"] or inspected["State"]["Restarting"])

@@ -1,0 +1,244 @@
+"""The daemon as its API sees it: everything known as one view, wishes written down as intents, logs of all ranks as one stream."""
+
+from __future__ import annotations
+
+import heapq
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+
+import sparkd
+from sparkd import clock
+from sparkd.api import Conflict, Hub, Invalid, NotFound, Operation, Unwritable
+from sparkd.decide.rules import rule
+from sparkd.errors import SparkdError
+from sparkd.journal import Event, JournalError, as_json
+from sparkd.model.config import BrokenDeployment, Deployment
+from sparkd.model.decision import Failure, SendCanary, State, WarmUp
+from sparkd.model.snapshot import Canary, Container, Snapshot, Unknown
+from sparkd.model.view import ClusterView, DaemonFacts, node_since
+from sparkd.notify import Notifier
+from sparkd.operations import VERBS, Wish, changed, conflict, progress
+from sparkd.redact import Redactor
+from sparkd.runtimes.logs import LogLine
+from sparkd.status import status
+from sparkd.supervisor import Supervisor
+
+REMEMBERED = 200
+"""Operations whose outcome can still be asked for."""
+
+
+class Service:
+    """Implements `sparkd.api.Service` over the supervisor; `publish` is called after every cycle."""
+
+    def __init__(self, supervisor: Supervisor, notifier: Notifier) -> None:
+        self._supervisor, self._notifier = supervisor, notifier
+        self._hub, self._wishes = Hub(), dict[str, Wish]()
+        self._since = clock.wall()
+        self._before: Mapping[str, Any] | None = None
+        self._seen: Snapshot | None = None
+        self._node_since: dict[str, float] = {}
+        self._canaries: dict[str, Canary] = {}
+        self._earlier: dict[str, tuple[Mapping[str, float], ...]] = {}
+        supervisor.heard = self._heard
+
+    # ----------------------------------------------------------------------------------------------------------- shown
+
+    def view(self) -> ClusterView:
+        supervisor, now = self._supervisor, clock.now()
+        deployments: list[Deployment | BrokenDeployment] = [*supervisor.deployments.values(), *supervisor.broken]
+        return ClusterView(
+            cluster=supervisor.cluster.cluster,
+            at=now,
+            wall=clock.wall(),
+            daemon=DaemonFacts(
+                version=sparkd.__version__,
+                since_wall=self._since,
+                loop_age_s=now - supervisor.last_loop if supervisor.last_loop else 0.0,
+                read_only_disk=supervisor.journal.read_only,
+                period_s=supervisor.cluster.policy.period,
+            ),
+            snapshot=supervisor.snapshot,
+            nodes=supervisor.cluster.nodes,
+            deployments=tuple(deployments),
+            states=dict(supervisor.states),
+            intents=dict(supervisor.intents),
+            decisions=dict(supervisor.decisions),
+            earlier=dict(self._earlier),
+            node_since=dict(self._node_since),
+            canaries=dict(self._canaries),
+        )
+
+    def publish(self) -> Mapping[str, Any]:
+        """After a cycle: remember what only changes there, tell the listeners and the notifier. Returns the status."""
+        snapshot = self._supervisor.snapshot
+        if snapshot is not None and snapshot is not self._seen:
+            self._node_since = node_since(self._seen, snapshot, self._node_since)
+            self._seen = snapshot
+            for name, outcome in snapshot.outcomes.items():
+                if isinstance(outcome.value, Canary) and isinstance(outcome.action, SendCanary | WarmUp):
+                    self._canaries[name] = outcome.value
+        shown = status(self.view())
+        self._hub.publish("status", shown)
+        self._notifier.compare(self._before, shown)
+        self._before = shown
+        return shown
+
+    def _heard(self, event: Event) -> None:
+        """Every event as it is journalled."""
+        self._hub.publish("event", as_json(event))
+        if event.kind == "serving" and "stages" in event.data:
+            known = self._earlier.get(event.deployment, ())
+            self._earlier[event.deployment] = (*known, dict(event.data["stages"]))[-10:]
+
+    async def learn(self) -> None:
+        """Stage durations of earlier starts, for the first ETA."""
+        for name in self._supervisor.deployments:
+            self._earlier[name] = tuple(await self._supervisor.journal.stage_times(name))
+
+    # ---------------------------------------------------------------------------------------------------------- wishes
+
+    async def operate(self, name: str, verb: str, operation: Operation) -> str:
+        """Write the wish down as the new intent; the loop does the rest. Raises Conflict, NotFound, Invalid, Unwritable."""
+        deployment = self._known(name)
+        if verb not in VERBS:
+            raise NotFound(f"there is no verb {verb}", f"use one of: {', '.join(VERBS)}")
+        strangers = sorted(set(operation.assume_lost) - set(deployment.nodes))
+        if strangers:
+            raise Invalid(f"{', '.join(strangers)} is no node of {name}", f"its nodes are {', '.join(deployment.nodes)}")
+        if operation.assume_lost and verb != "stop":
+            raise Invalid("assume_lost goes with stop only", f"sparkd ctl stop {name} --assume-lost NODE")
+        supervisor = self._supervisor
+        before, state = supervisor.intents[name], supervisor.states[name]
+        refused = conflict(before, state, verb)
+        if refused is not None:
+            raise Conflict(f"{name}: {refused[0]}", refused[1])
+        lost = frozenset(operation.assume_lost)
+        wanted = changed(before, verb, lost, operation.by, operation.message, clock.wall())
+        try:
+            await supervisor.want(name, wanted, verb)
+        except JournalError as error:
+            raise Unwritable(f"the wish could not be written down, so nothing is done: {error}", "free the disk") from error
+        wish = Wish(uuid.uuid4().hex[:12], name, verb, clock.now(), state.generation)
+        self._wishes[wish.id] = wish
+        while len(self._wishes) > REMEMBERED:
+            self._wishes.pop(next(iter(self._wishes)))
+        return wish.id
+
+    def operation(self, id: str) -> Mapping[str, Any] | None:
+        wish = self._wishes.get(id)
+        if wish is None:
+            return None
+        supervisor = self._supervisor
+        stands, sentence = progress(wish, supervisor.intents[wish.deployment], supervisor.states[wish.deployment])
+        known = {"operation": id, "deployment": wish.deployment, "verb": wish.verb}
+        return {"schema": 1, **known, "state": stands, "sentence": sentence}
+
+    def _known(self, name: str) -> Deployment:
+        deployment = self._supervisor.deployments.get(name)
+        if deployment is None:
+            broken = next((one for one in self._supervisor.broken if one.name == name), None)
+            if broken is not None:
+                raise Conflict(f"{name} is held: {broken.file} cannot be used", "sparkd config check")
+            known = ", ".join(self._supervisor.deployments) or "none"
+            raise NotFound(f"there is no deployment {name}", f"known: {known}")
+        return deployment
+
+    # ---------------------------------------------------------------------------------------------------------- history
+
+    async def history(self, deployment: str | None, limit: int, after_id: int) -> Sequence[Event]:
+        return await self._supervisor.journal.history(deployment, limit, after_id)
+
+    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Mapping[str, Any]]]]:
+        return self._hub.subscribe()
+
+    def why(self, name: str) -> Mapping[str, Any]:
+        self._known(name)
+        state = self._supervisor.states[name]
+        cause = _cause(state.failure, state) if state.failure is not None else None
+        return {
+            "schema": 1,
+            "cause": cause,
+            "also": [],
+            "sentence": state.sentence,
+            "reason": state.reason,
+            "rule": rule(state.reason),
+        }
+
+    # ------------------------------------------------------------------------------------------------------------ logs
+
+    async def logs(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:
+        """The last `tail` lines of every rank in order of time, then, with `follow`, what comes."""
+        deployment = self._known(name)
+        redact = await anyio.to_thread.run_sync(Redactor.of, deployment)
+        ranks = self._ranks(deployment)
+        found: list[tuple[float, int, str, LogLine]] = []
+        for node, container in ranks:
+            try:
+                lines = await self._supervisor.access[node].docker.logs(container.id, tail, None)
+            except SparkdError as error:
+                lines = (LogLine(clock.wall(), "sparkd", f"this log cannot be read: {error}"),)
+            found += [(line.at, container.rank, node, line) for line in lines]
+        for _, rank, node, line in heapq.nlargest(tail, found, key=lambda one: one[0])[::-1]:
+            yield _shown(rank, node, line, redact)
+        if follow:
+            async for shown in self._follow(ranks, redact):
+                yield shown
+
+    async def _follow(self, ranks: list[tuple[str, Container]], redact: Redactor) -> AsyncIterator[Mapping[str, Any]]:
+        send, receive = anyio.create_memory_object_stream[Mapping[str, Any]](1000)
+
+        async def one(node: str, container: Container) -> None:
+            try:
+                async with aclosing(self._supervisor.access[node].docker.follow(container.id, 0)) as lines:
+                    async for line in lines:
+                        await send.send(_shown(container.rank, node, line, redact))
+            except SparkdError as error:
+                line = LogLine(clock.wall(), "sparkd", f"this log ended: {error}")
+                await send.send(_shown(container.rank, node, line, redact))
+
+        async def all_of_them() -> None:
+            async with send, anyio.create_task_group() as group:
+                for node, container in ranks:
+                    group.start_soon(one, node, container)
+
+        async with self._supervisor.background(all_of_them):
+            async with receive:
+                async for shown in receive:
+                    yield shown
+
+    def _ranks(self, deployment: Deployment) -> list[tuple[str, Container]]:
+        """The newest container of each rank, running or not."""
+        newest: dict[int, tuple[str, Container]] = {}
+        nodes = self._supervisor.snapshot.nodes if self._supervisor.snapshot is not None else {}
+        for name, view in nodes.items():
+            for container in () if isinstance(view.containers, Unknown) else view.containers:
+                known = newest.get(container.rank)
+                ours = container.deployment == deployment.name
+                if ours and (known is None or container.generation > known[1].generation):
+                    newest[container.rank] = (name, container)
+        return [newest[rank] for rank in sorted(newest)]
+
+
+def _shown(rank: int, node: str, line: LogLine, redact: Redactor) -> dict[str, Any]:
+    at = datetime.fromtimestamp(line.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"at": at, "rank": rank, "node": node, "stream": line.stream, "text": redact(line.text)}
+
+
+def _cause(failure: Failure, state: State) -> dict[str, Any]:
+    evidence = [{"source": "sparkd", "line": None, "text": text} for text in failure.evidence]
+    return {
+        "class": failure.cls.value,
+        "signature": failure.signature,
+        "text": failure.text,
+        "confidence": "likely" if failure.evidence or failure.exit_code is not None else "unclear",
+        "rank": failure.rank,
+        "evidence": evidence,
+        "fix": state.hold.fix if state.hold is not None else None,
+    }
+
+

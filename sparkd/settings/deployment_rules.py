@@ -1,0 +1,255 @@
+"""The rules of a deployment file: values of the right type -> what is still wrong with them on this cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from sparkd.engines import ENGINES
+from sparkd.engines.args import canonical
+from sparkd.model.config import Cluster, ContainerSpec, Deployment
+from sparkd.settings import rules
+from sparkd.settings.shape import Finding, suggestion
+from sparkd.settings.tree import Path
+
+RUNTIMES = ("docker",)
+HARDWARE = ("gb10", "gpu", "cpu")
+
+_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+_SECRET = re.compile(r"(_TOKEN|_KEY|_SECRET)$|PASSWORD")
+"""DESIGN rule 13: names whose values are secrets."""
+_MODEL_ID = r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?"
+_IMAGE = r"[a-z0-9][\w./:@-]*"
+_OPEN_KEYS = {
+    ("memory",): ("gate", "reserve"),
+    ("memory", "reserve"): ("head", "worker"),
+    ("provides",): ("modules", "binaries"),
+    ("build_metadata",): ("path", "equals"),
+    ("warmup", "expect"): ("reasoning", "contains"),
+}
+"""Mappings of free values, whose keys are fixed all the same."""
+_MARKER_KEYS = ("path", "pattern", "count", "key", "equals")
+
+
+def findings(d: Deployment, cluster: Cluster | None) -> Iterator[Finding]:
+    for rule in _RULES:
+        yield from rule(d)
+    if cluster is not None:
+        yield from _on(d, cluster)
+
+
+def _words(d: Deployment) -> Iterator[Finding]:
+    yield from rules.name(("name",), d.name, rules.SMALL_NAME, "deployment name")
+    yield from _supported(("engine",), d.engine, ENGINES, "engine")
+    yield from _supported(("runtime",), d.runtime, RUNTIMES, "runtime")
+    yield from rules.choice(("hardware",), d.hardware, HARDWARE)
+    yield from rules.choice(("warmup", "api"), d.warmup.api, ("chat", "completions"))
+    yield from rules.checks(("checks",), d.checks)
+    if "gate" in d.memory:
+        yield from rules.choice(("memory", "gate"), d.memory["gate"], ("auto", "off"))
+    for name in d.profiles:
+        yield from rules.name(("profiles", name), name, rules.SMALL_NAME, "profile name")
+    if d.mods:
+        fix = "bake them into the image and name that image"
+        yield Finding(("mods",), "this version applies no mods", fix)
+
+
+def _supported(path: Path, value: str, known: Any, what: str) -> Iterator[Finding]:
+    if value not in known:
+        yield Finding(path, f"`{value}` is no {what} of this version", "it has: " + ", ".join(known))
+
+
+def _amounts(d: Deployment) -> Iterator[Finding]:
+    yield from rules.numbers(d)
+    yield from rules.policy(("policy",), d.policy)
+    if d.port == d.master_port:
+        fix = "give the ranks another port to meet at, such as 29501"
+        yield Finding(("master_port",), f"{d.master_port} is the API's port too", fix)
+    if d.start.warm_timeout > d.start.timeout > 0:
+        found = f"{d.start.warm_timeout:g} s is more than `timeout` ({d.start.timeout:g} s)"
+        yield Finding(
+            ("start", "warm_timeout"), found, f"write at most {d.start.timeout:g}: a warm start is the shorter one"
+        )
+
+
+def _what_runs(d: Deployment) -> Iterator[Finding]:
+    if d.runtime == "docker":
+        yield from _image(d.image)
+        if d.user is not None:
+            yield Finding(("user",), "`user` is for the process runtime", "write `container: {user: …}`")
+    if not d.model:
+        yield Finding(("model",), "`model` is missing", "write its path as the rank sees it, or its name on the hub")
+    elif d.model.startswith("/") or not re.fullmatch(_MODEL_ID, d.model):
+        yield from rules.absolute(("model",), d.model)
+    if not d.warmup.prompt.strip():
+        yield Finding(("warmup", "prompt"), "the prompt is empty", "write a question with a short answer")
+
+
+def _image(image: str | None) -> Iterator[Finding]:
+    if image is None:
+        yield Finding(("image",), "`image` is missing", "write the image that runtime docker runs")
+    elif not re.fullmatch(_IMAGE, image):
+        yield Finding(("image",), f"`{image}` is no image reference", "write REGISTRY/NAME:TAG in small letters")
+
+
+def _nodes(d: Deployment) -> Iterator[Finding]:
+    if not d.nodes:
+        yield Finding(("nodes",), "no nodes", "write `nodes: [NAME, …]`; the first is the head")
+    for index, node in enumerate(d.nodes):
+        if node in d.nodes[:index]:
+            yield Finding(("nodes", index), f"`{node}` is named twice", "a node runs one rank of a deployment")
+    for node in d.node_env:
+        if node not in d.nodes:
+            yield Finding(("node_env", node), f"`{node}` is no node of this deployment", suggestion(node, d.nodes))
+
+
+def _arguments(d: Deployment) -> Iterator[Finding]:
+    engine = ENGINES.get(d.engine)
+    for name, value in d.args.items():
+        path: Path = ("args", name)
+        plain = canonical(name).removeprefix("no-")
+        if engine is not None and plain in engine.reserved_args:
+            yield Finding(path, f"`--{plain}` is not for `args`", engine.argument_fix(plain))
+        elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+            yield Finding(
+                path, f"`{name}` is no argument name", "write it without dashes in front, value after the colon"
+            )
+        yield from rules.literal(path, value)
+        if isinstance(value, list):
+            yield from _list(path, value)
+    if engine is not None and d.nodes:
+        yield from _world(d, engine.world_size(d.args))
+
+
+def _list(path: Path, values: list[Any]) -> Iterator[Finding]:
+    if not values:
+        yield Finding(path, "an empty list gives the flag no value", "leave the argument out, or write null")
+    for index, value in enumerate(values):
+        yield from rules.literal((*path, index), value)
+        if value is None or isinstance(value, bool | list):
+            yield Finding((*path, index), "no single value", "write texts, numbers or mappings in the list")
+
+
+def _world(d: Deployment, size: int | None) -> Iterator[Finding]:
+    """vLLM spreads its world over the nodes evenly; a GB10 has one GPU."""
+    path: Path = ("args", "tensor-parallel-size") if "tensor-parallel-size" in d.args else ("args",)
+    nodes = len(d.nodes)
+    if size is None:
+        yield Finding(
+            path, "the parallel sizes are not whole numbers above 0", f"write `tensor-parallel-size: {nodes}`"
+        )
+    elif d.hardware == "gb10" and size != nodes:
+        found = f"the parallel sizes ask for {_count(size, 'GPU')}, one to a node; listed: {_count(nodes, 'node')}"
+        yield Finding(path, found, f"write `tensor-parallel-size: {nodes}`, or list {_count(size, 'node')}")
+    elif size % nodes:
+        found = f"the parallel sizes ask for {_count(size, 'GPU')}, which {nodes} nodes cannot share evenly"
+        yield Finding(path, found, f"write a `tensor-parallel-size` that {nodes} divides")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def _environment(d: Deployment) -> Iterator[Finding]:
+    yield from _variables(("env",), d.env)
+    for node, env in d.node_env.items():
+        yield from _variables(("node_env", node), env)
+    for name, file in d.secrets.items():
+        yield from _variable_name(("secrets", name), name)
+        yield from rules.absolute(("secrets", name), file)
+        if name in d.env:
+            yield Finding(("env", name), f"`{name}` is under `secrets` too", "keep one of the two")
+
+
+def _variables(path: Path, env: Mapping[str, str]) -> Iterator[Finding]:
+    for name, value in env.items():
+        yield from _variable_name((*path, name), name)
+        yield from rules.literal((*path, name), value)
+        if _SECRET.search(name):
+            fix = f"write `secrets: {{{name}: {{file: /etc/sparkd/{name.lower()}}}}}` and put the value there"
+            yield Finding((*path, name), "secrets are references, never values", fix)
+
+
+def _variable_name(path: Path, name: str) -> Iterator[Finding]:
+    if not re.fullmatch(_VARIABLE, name):
+        yield Finding(path, f"`{name}` is no name of a variable", "use letters, digits and underscores")
+    elif name.startswith("SPARKD_"):
+        yield Finding(path, f"`{name}`: names with SPARKD_ tell whose a process is", "use another name")
+
+
+def _container(d: Deployment) -> Iterator[Finding]:
+    c, at = d.container, ("container",)
+    yield from rules.choice((*at, "network"), c.network, ("host",))
+    yield from rules.choice((*at, "ipc"), c.ipc, ("host", "private"))
+    if c.gpus is not None:
+        yield from rules.choice((*at, "gpus"), c.gpus, ("all",))
+    yield from rules.size((*at, "shm_size"), c.shm_size)
+    yield from rules.size((*at, "memory"), c.memory)
+    yield from rules.absolute((*at, "workdir"), c.workdir)
+    for index, device in enumerate(c.devices):
+        yield from rules.absolute((*at, "devices", index), device.partition(":")[0])
+    if not re.fullmatch(r"[0-9]+[kmg]?", c.log.max_size):
+        found = f"`{c.log.max_size}` is no size of Docker's log"
+        yield Finding((*at, "log", "max_size"), found, "write a whole number with k, m or g, like 50m")
+    for name, limit in c.ulimits.items():
+        if limit < -1:
+            yield Finding((*at, "ulimits", name), f"{limit} is no limit", "write -1 for none")
+    yield from _mounts(c)
+
+
+def _mounts(c: ContainerSpec) -> Iterator[Finding]:
+    seen: dict[str, int] = {}
+    for index, mount in enumerate(c.mounts):
+        at: Path = ("container", "mounts", index)
+        yield from rules.absolute((*at, "source"), mount.source)
+        yield from rules.absolute((*at, "target"), mount.target)
+        if mount.target in seen:
+            found = f"`{mount.target}` is the target of mount {seen[mount.target]} too"
+            yield Finding((*at, "target"), found, "give each mount its own target")
+        seen.setdefault(mount.target, index)
+
+
+def _open_mappings(d: Deployment) -> Iterator[Finding]:
+    for path, known in _OPEN_KEYS.items():
+        value: Any = d
+        for step in path:
+            value = value.get(step) if isinstance(value, Mapping) else getattr(value, step)
+        if isinstance(value, Mapping):
+            yield from rules.keys(path, value, known, suggestion)
+    if not isinstance(d.warmup.expect.get("reasoning", True), bool):
+        yield Finding(("warmup", "expect", "reasoning"), "expected true or false", "write true or false")
+    if not isinstance(d.warmup.expect.get("contains", ""), str):
+        yield Finding(("warmup", "expect", "contains"), "expected a text", "write it in quotes")
+    for index, marker in enumerate(d.markers):
+        yield from rules.keys(("markers", index), marker, _MARKER_KEYS, suggestion)
+        yield from _path_in(("markers", index), marker)
+    yield from _path_in(("build_metadata",), d.build_metadata)
+    reserve = d.memory.get("reserve")
+    for name, size in reserve.items() if isinstance(reserve, Mapping) else ():
+        yield from rules.size(("memory", "reserve", name), str(size))
+
+
+def _path_in(path: Path, value: Mapping[str, Any]) -> Iterator[Finding]:
+    if isinstance(value.get("path"), str):
+        yield from rules.absolute((*path, "path"), value["path"])
+
+
+_RULES: tuple[Callable[[Deployment], Iterator[Finding]], ...] = (
+    *(_words, _amounts, _what_runs, _nodes, _arguments, _environment, _container, _open_mappings),
+)
+
+
+def _on(d: Deployment, cluster: Cluster) -> Iterator[Finding]:
+    """What the deployment asks of this cluster."""
+    for index, name in enumerate(d.nodes):
+        node = cluster.nodes.get(name)
+        if node is None:
+            yield Finding(("nodes", index), f"sparkd.yaml has no node `{name}`", suggestion(name, cluster.nodes))
+        elif len(d.nodes) > 1 and node.data_address is None:
+            fix = f"write `data_address` for `{name}` in sparkd.yaml"
+            yield Finding(("nodes", index), f"`{name}` has no address on the fabric, where ranks meet", fix)
+    _, _, port = cluster.http.listen.rpartition(":")
+    head = cluster.nodes.get(d.nodes[0]) if d.nodes else None
+    if head is not None and head.is_local and port == str(d.port):
+        yield Finding(("port",), f"{d.port} is sparkd's own (`http.listen`)", "write another, such as 8000")

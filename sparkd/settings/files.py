@@ -1,0 +1,194 @@
+"""A configuration directory -> Config, or every problem of every file in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkd.errors import ConfigError, Problem
+from sparkd.model.config import BrokenDeployment, Cluster, Deployment
+from sparkd.settings.cluster import cluster_of
+from sparkd.settings.deployment import Loaded, deployment_of
+from sparkd.settings.reader import MAX_BYTES, parse
+from sparkd.settings.shape import Finding, place, suggestion
+from sparkd.settings.tree import Item
+
+CLUSTER_FILE = "sparkd.yaml"
+DEPLOYMENTS = "deployments"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """`files` are all that were read. A name is in `deployments` or in `broken`, never in both."""
+
+    cluster: Cluster
+    deployments: tuple[Deployment, ...]
+    broken: tuple[BrokenDeployment, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def load(path: Path, profiles: Mapping[str, str] | None = None) -> Config:
+    """`path` is a directory or its sparkd.yaml; `profiles` maps deployments to profiles chosen over the files'.
+
+    Raises ConfigError for a bad sparkd.yaml, with the problems of all files. A bad deployment file breaks itself alone.
+    """
+    read = _read(path, profiles or {})
+    if read.cluster is None or read.problems:
+        raise ConfigError(tuple(read.all_problems()))
+    good = tuple(loaded.deployment for loaded in read.loaded.values() if loaded.deployment and not loaded.problems)
+    taken = {deployment.name for deployment in good}
+    broken: list[BrokenDeployment] = []
+    for file, loaded in read.loaded.items():
+        if loaded.problems:
+            name = _broken_name(file, loaded, taken)
+            taken.add(name)
+            broken.append(BrokenDeployment(name=name, file=file, problems=tuple(map(str, loaded.problems))))
+    return Config(cluster=read.cluster, deployments=good, broken=tuple(broken), files=(read.file, *read.loaded))
+
+
+def load_deployment(path: Path, cluster: Cluster, profile: str | None = None) -> Deployment:
+    """One deployment file by itself. Raises ConfigError with every problem."""
+    loaded = _deployment(path, cluster, lambda _: profile)
+    if loaded.problems or loaded.deployment is None:
+        raise ConfigError(_sorted(loaded.problems))
+    return loaded.deployment
+
+
+def check(path: Path) -> tuple[Problem, ...]:
+    """Every problem of every file, in file order; nothing when the configuration is good."""
+    return tuple(_read(path, {}).all_problems())
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+@dataclass(slots=True)
+class _Everything:
+    file: str
+    cluster: Cluster | None
+    problems: tuple[Problem, ...]
+    """Of sparkd.yaml alone."""
+    loaded: dict[str, Loaded]
+
+    def all_problems(self) -> Iterator[Problem]:
+        yield from self.problems
+        for loaded in self.loaded.values():
+            yield from loaded.problems
+
+
+def _read(path: Path, profiles: Mapping[str, str]) -> _Everything:
+    file = path / CLUSTER_FILE if path.is_dir() else path
+    tree, problems = _tree(file)
+    cluster = None
+    if tree is not None:
+        cluster, more = cluster_of(tree, str(file))
+        problems += more
+    loaded = {
+        str(each): _deployment(each, cluster, profiles.get) for each in _deployment_files(file.parent / DEPLOYMENTS)
+    }
+    _together(loaded)
+    return _Everything(str(file), cluster, _sorted(problems), loaded)
+
+
+def _deployment_files(folder: Path) -> list[Path]:
+    """Editors leave their locks and backups beside the files: those begin with a dot, or end otherwise."""
+    return sorted(each for each in folder.glob("*.y*ml") if each.suffix in (".yaml", ".yml") and each.name[0] != ".")
+
+
+def _tree(file: Path) -> tuple[Item | None, tuple[Problem, ...]]:
+    try:
+        if file.exists() and not file.is_file():
+            return None, (Problem(str(file), 0, "", "not a regular file", "put the configuration here"),)
+        with file.open("rb") as source:
+            return parse(source.read(MAX_BYTES + 1), str(file))
+    except FileNotFoundError:
+        return None, (Problem(str(file), 0, "", "there is no such file", "`sparkd init` writes a first one"),)
+    except OSError as error:
+        return None, (Problem(str(file), 0, "", f"cannot be read: {error.strerror}", "look at owner and rights"),)
+
+
+def _deployment(file: Path, cluster: Cluster | None, choice: Callable[[str], str | None]) -> Loaded:
+    """`choice`: name of the deployment -> the profile that a person chose, or None for the file's own."""
+    tree, problems = _tree(file)
+    if tree is None:
+        return Loaded(None, problems, Item({}, 0))
+    name = tree.at("name")
+    loaded = deployment_of(tree, str(file), cluster, choice(str(name.value)) if name is not None else None)
+    return loaded._replace(problems=(*problems, *loaded.problems))
+
+
+def _broken_name(file: str, loaded: Loaded, taken: set[str]) -> str:
+    """The name it gives itself if that can be known and is free, else one after the file."""
+    written = loaded.tree.at("name")
+    stem = Path(file).stem
+    name = written.value if written is not None and isinstance(written.value, str) and written.value else stem
+    return next(free for free in (name, stem, Path(file).name, file) if free not in taken)
+
+
+# ------------------------------------------------------------------------------------------------- files beside others
+
+
+def _together(loaded: dict[str, Loaded]) -> None:
+    """What no file shows by itself. The later of two that exclude each other is at fault: the first may be running."""
+    found = {file: list(_beside(file, loaded)) for file in loaded}
+    for file, findings in found.items():
+        one = loaded[file]
+        more = tuple(place(finding, one.tree, file) for finding in findings)
+        loaded[file] = one._replace(problems=_sorted((*one.problems, *more)))
+
+
+def _sorted(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Each once, in file order."""
+    return tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.line))
+
+
+def _beside(file: str, loaded: Mapping[str, Loaded]) -> Iterator[Finding]:
+    me = loaded[file].deployment
+    if me is None:
+        return
+    files = list(loaded)
+    for earlier in files[: files.index(file)]:
+        other = loaded[earlier].deployment
+        if other is not None:
+            yield from _clash(me, other, earlier)
+    names = {one.deployment.name for one in loaded.values() if one.deployment is not None}
+    waits = {one.deployment.name: _waits_for(one.deployment) for one in loaded.values() if one.deployment is not None}
+    for key in ("after", "requires"):
+        for index, name in enumerate(getattr(me, key)):
+            if name == me.name or me.name in _reachable(name, waits):
+                yield Finding((key, index), f"`{name}` waits for `{me.name}` too", "let one of them go first")
+            elif name not in names:
+                yield Finding((key, index), f"there is no deployment `{name}`", suggestion(name, names - {me.name}))
+
+
+def _waits_for(deployment: Deployment) -> tuple[str, ...]:
+    return (*deployment.after, *deployment.requires)
+
+
+def _reachable(start: str, waits: Mapping[str, Iterable[str]]) -> set[str]:
+    seen: set[str] = set()
+    todo = [start]
+    while todo:
+        fresh = set(waits.get(todo.pop(), ())) - seen
+        seen |= fresh
+        todo += fresh
+    return seen
+
+
+def _clash(me: Deployment, other: Deployment, file: str) -> Iterator[Finding]:
+    """Two deployments may share ports as alternatives to each other, but not when both start by themselves."""
+    if me.name == other.name:
+        yield Finding(("name",), f"`{me.name}` is the name of {file} too", "give each deployment its own name")
+    if not (me.autostart and other.autostart and me.nodes and other.nodes and me.nodes[0] == other.nodes[0]):
+        return
+    theirs = {use: getattr(other, use) for use in _ports(other)}
+    for use in _ports(me):
+        for their_use, port in theirs.items():
+            if getattr(me, use) == port:
+                found = f"{port} on {me.nodes[0]} is `{their_use}` of `{other.name}`, and both start by themselves"
+                yield Finding((use,), found, "give one another port, or set `autostart: false`")
+
+
+def _ports(deployment: Deployment) -> tuple[str, ...]:
+    return ("port", "master_port") if len(deployment.nodes) > 1 else ("port",)

@@ -1,0 +1,189 @@
+"""A tree of one file -> a frozen value of `sparkd.model.config`, or every reason why not, each with its line.
+
+The dataclasses are the schema: pydantic reads them as they are, strictly and with unknown keys forbidden. Nothing is
+written twice.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Generic, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from sparkd.errors import Problem
+from sparkd.settings.tree import Item, Path, describe, dotted
+
+T = TypeVar("T")
+
+INTERNAL = ("file", "digest")
+"""Fields that loading fills in; in a file they are unknown keys."""
+
+_EXPECTED = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "dataclass_type": "a mapping",
+}
+
+_MISSING = {
+    "name": "write `name: …` in small letters, digits and dashes",
+    "engine": "write `engine: vllm`",
+    "nodes": "write `nodes: [NAME, …]`; the first is the head",
+    "cluster": "write `cluster: NAME`, shown everywhere",
+    "address": "write `address: local` for the head, a host name or an IP address for the others",
+    "source": "write the path on the node",
+    "target": "write the path inside the container",
+    "url": "write `url: https://…`",
+}
+
+
+_SHORT_LIST = 12
+"""Longer lists of known keys help nobody."""
+
+
+class Finding(NamedTuple):
+    """What a check of values found; the loader adds file and line."""
+
+    path: Path
+    text: str
+    fix: str = ""
+
+
+class Shaped(NamedTuple, Generic[T]):
+    """`value` is None when nothing could be made; with problems it is partial: good for more checks only."""
+
+    value: T | None
+    problems: tuple[Problem, ...]
+    tree: Item
+    """The tree without what was refused; paths of `value` are paths in it."""
+
+
+def shape(kind: type[T], tree: Item, file: str, placeholders: Mapping[str, Any]) -> Shaped[T]:
+    """`placeholders` stand in for missing keys, so that one missing key does not hide what else is wrong."""
+    problems = [_unknown(kind, tree, (name,), file) for name in INTERNAL if tree.child(name)]
+    for name in INTERNAL:
+        tree = tree.without((name,))
+    refused: ValidationError | None = None
+    for _ in range(4):  # removing a refused value may leave its parent incomplete, at most to the depth of the schema
+        try:
+            text = json.dumps([{**(placeholders if refused else {}), **tree.plain()}])
+            return Shaped(_adapter(cast(Hashable, kind)).validate_json(text)[0], tuple(problems), tree)
+        except ValidationError as error:
+            if refused is None:
+                problems += _problems(kind, error, tree, file)
+            refused = error
+            tree = _pruned(tree, error)
+    return Shaped(None, tuple(problems), tree)
+
+
+@cache
+def _adapter(kind: Hashable) -> TypeAdapter[list[Any]]:
+    """A list of one, because pydantic takes no configuration for a bare dataclass; nested ones inherit it from here."""
+    return TypeAdapter(list[kind], config=ConfigDict(extra="forbid", strict=True))  # type: ignore[valid-type]
+
+
+def _pruned(tree: Item, error: ValidationError) -> Item:
+    paths = [_path(found) for found in error.errors(include_url=False, include_input=False)]
+    missing = [path for path in paths if tree.at(*path) is None]
+    refused = {path for path in paths if path not in missing} | {path[:-1] for path in missing}
+    for path in sorted(refused, key=lambda path: [(str(type(step)), step) for step in path], reverse=True):
+        tree = tree.without(path)
+    return tree
+
+
+def _path(found: Any) -> Path:
+    return tuple(step for step in found["loc"][1:] if step != "[key]")
+
+
+def _problems(kind: type, error: ValidationError, tree: Item, file: str) -> Iterator[Problem]:
+    for found in error.errors(include_url=False, include_input=False):
+        path = _path(found)
+        item = tree.at(*path)
+        if item is None:
+            yield place(Finding(path, f"`{path[-1]}` is missing", _MISSING.get(str(path[-1]), "")), tree, file)
+        elif found["type"] == "unexpected_keyword_argument":
+            yield _unknown(kind, tree, path, file)
+        else:
+            expected = _EXPECTED.get(found["type"], found["msg"].removeprefix("Input should be "))
+            text = f"expected {expected}, found {describe(item)}"
+            yield place(Finding(path, text, _type_fix(found["type"], item)), tree, file)
+
+
+def place(finding: Finding, tree: Item, file: str) -> Problem:
+    """The problem of a finding: at the line where that path is written, or would have to be."""
+    item, taken = tree.nearest(finding.path)
+    path = dotted((*item.path, *finding.path[taken:]))
+    return Problem(file, item.line if item.path else 0, path, finding.text, finding.fix)
+
+
+def _type_fix(kind: str, item: Item) -> str:
+    if item.value is None:
+        return "leave the key out"
+    if kind == "string_type" and item.spelling is not None:
+        return f'write it in quotes: "{item.spelling}"'
+    if kind == "tuple_type" and isinstance(item.value, str):
+        return "write [" + ", ".join(item.value.split()) + "]"
+    if kind == "bool_type":
+        return "write true or false"
+    if kind in ("float_type", "int_type", "int_from_float") and isinstance(item.value, str):
+        return "write it without quotes and unit; durations are seconds"
+    return ""
+
+
+# -------------------------------------------------------------------------------------------------------- unknown keys
+
+
+def _unknown(kind: type, tree: Item, path: Path, file: str) -> Problem:
+    key = str(path[-1])
+    return place(
+        Finding(path, f"unknown key `{key}`", suggestion(key, _names(kind, path[:-1]), _homes(kind))), tree, file
+    )
+
+
+def suggestion(key: str, names: Iterable[str], homes: Mapping[str, str] | None = None) -> str:
+    """What `key` may have meant: a name that is spelled nearly so, one that belongs elsewhere, or all there are."""
+    names = sorted(names)
+    word = key.lower().replace("-", "_")
+    if near := difflib.get_close_matches(word, names, n=1, cutoff=0.7):
+        return f"did you mean `{near[0]}`?"
+    if homes and word in homes:
+        return f"it belongs at `{homes[word]}`"
+    if len(names) > _SHORT_LIST:
+        return "docs/interfaces.md has all keys"
+    return "known here: " + ", ".join(names) if names else "there are none"
+
+
+def _names(kind: type, path: Path) -> list[str]:
+    section = _section(kind, path)
+    return [field.name for field in fields(section) if field.name not in INTERNAL] if is_dataclass(section) else []
+
+
+def _section(hint: Any, path: Path) -> Any:
+    """The type at `path`: fields by name, and one step into mappings and tuples."""
+    if get_origin(hint) is Union or type(hint).__name__ == "UnionType":
+        hint = next(arm for arm in get_args(hint) if arm is not type(None))
+    if not path:
+        return hint
+    if is_dataclass(hint):
+        return _section(get_type_hints(hint).get(str(path[0])), path[1:])
+    return _section(get_args(hint)[get_origin(hint) is Mapping], path[1:])
+
+
+@cache
+def _homes(kind: type, prefix: str = "") -> dict[str, str]:
+    """Key -> where it belongs, for every section that is a plain mapping."""
+    homes: dict[str, str] = {}
+    for name, hint in get_type_hints(kind).items():
+        if is_dataclass(hint) and isinstance(hint, type):
+            inner = [field.name for field in fields(hint)]
+            homes.update({key: f"{prefix}{name}.{key}" for key in inner}, **_homes(hint, f"{prefix}{name}."))
+    return homes

@@ -1,0 +1,291 @@
+"""A `ClusterView` turned into the JSON object that `ctl status --json`, `/api/v1/status` and the page show. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sparkd.engines import ENGINES
+from sparkd.model.config import BrokenDeployment, Deployment
+from sparkd.model.decision import Failure, FailureClass, Hold, Intent, Phase, State
+from sparkd.model.snapshot import Container, Memory, NodeView, Unknown
+from sparkd.model.view import ClusterView, eta_s, stage_seconds
+from sparkd.model.words import headline
+
+Json = dict[str, Any]
+
+STARTING = (Phase.PRECHECK, Phase.CLEANUP, Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP)
+AT_REST = (Phase.STOPPED, Phase.HELD, Phase.BACKOFF)
+BRINGING_UP = (Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP)
+GONE = ("exited", "absent", "widowed", "stale")
+"""Rank states that are proof against serving; `unknown` is none (rule 1: unknown is not dead)."""
+CONTAINER_WORDS = {"paused": "frozen", "created": "created", "restarting": "starting", "removing": "stopping"}
+NOT_LOOKED = Unknown(why="not looked at yet", since=0.0, code="unreadable")
+
+
+def rfc3339(unix: float) -> str:
+    """Unix time as RFC 3339 in UTC, whole seconds. A clock beyond the calendar (a broken RTC) gives its nearest end."""
+    return datetime.fromtimestamp(min(max(unix, 0.0), 253402300799.0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def status(view: ClusterView) -> Json:
+    """Everything a person or script may want to know, `schema` 1. `verdict` is the same in words."""
+    found: Json = {
+        "schema": 1,
+        "cluster": view.cluster,
+        "at": rfc3339(view.wall),
+        "daemon": {
+            "version": view.daemon.version,
+            "since": rfc3339(view.daemon.since_wall),
+            "loop_age_s": round(view.daemon.loop_age_s, 3),
+            "read_only_disk": view.daemon.read_only_disk,
+        },
+        "deployments": [deployment_status(view, deployment) for deployment in view.deployments],
+        "nodes": [node_status(view, name) for name in view.nodes or _seen(view)],
+    }
+    return found | {"verdict": headline(found)}
+
+
+def _seen(view: ClusterView) -> Mapping[str, NodeView]:
+    return view.snapshot.nodes if view.snapshot is not None else {}
+
+
+def _moment(view: ClusterView, at: float | None) -> str | None:
+    """A time on the daemon's clock as wall time, counted back from now: a stepped wall clock cannot bend it (F35)."""
+    return None if at is None else rfc3339(view.wall - (view.at - at))
+
+
+# -------------------------------------------------------------------------------------------------------- deployments
+
+
+def deployment_status(view: ClusterView, deployment: Deployment | BrokenDeployment) -> Json:
+    """One entry of `deployments`."""
+    state = view.states.get(deployment.name, State())
+    ranks = [rank_status(view, deployment, state, *place) for place in _places(view, deployment)]
+    if isinstance(deployment, BrokenDeployment):
+        return _common(view, deployment, state, ranks, serving=False) | _broken(deployment)
+    serving = _serving(state, ranks, view.at, deployment.policy.suspect_after)
+    changed = bool(state.digest) and state.digest != deployment.digest
+    return _common(view, deployment, state, ranks, serving) | {
+        "restart_pending": changed and state.phase not in AT_REST
+    }
+
+
+def _common(
+    view: ClusterView, deployment: Deployment | BrokenDeployment, state: State, ranks: list[Json], serving: bool
+) -> Json:
+    name = deployment.name
+    intent = view.intents.get(name, Intent())
+    decision = view.decisions.get(name)
+    planned = decision.next if decision else None
+    down_since = state.down_since if state.down_since is not None else state.watch.canary_failing_since
+    return {
+        "name": name,
+        "wanted": intent.wanted,
+        "phase": str(state.phase),
+        "serving": serving,
+        "since": rfc3339(state.since_wall) if state.since_wall else _moment(view, state.since),
+        "generation": state.generation,
+        "profile": intent.profile or getattr(deployment, "profile", None),
+        "sentence": decision.sentence if decision else state.sentence,
+        "reason": decision.reason if decision else state.reason,
+        "hold": _hold(state.hold) if state.hold and state.phase is Phase.HELD else None,
+        "restart_pending": False,
+        "next": {"at": _moment(view, planned.at), "what": planned.what} if planned else None,
+        "start": _start(view, name, state) if state.phase in STARTING else None,
+        "last_failure": _failure(state.failure) if state.failure else None,
+        "drift": dict.fromkeys(("breaks", "slows", "unknown", "benign"), 0),
+        "checks": dict.fromkeys(("ok", "warn", "fail", "unknown"), 0),
+        "ranks": ranks,
+        "paused": intent.paused,
+        "cause": str(state.cause) if state.cause else None,
+        "serving_since": _serving_since(view, state) if serving else None,
+        "down_since": None if serving else _moment(view, down_since),
+        "canary": _canary(view, name),
+        "problems": [],
+        "file": deployment.file,
+    }
+
+
+def _broken(deployment: BrokenDeployment) -> Json:
+    """What differs where the file cannot be used: held by its own text, until the file is right."""
+    problems = list(deployment.problems) or [f"{deployment.file} cannot be used"]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    fix = f"correct {deployment.file}, then `sparkd config check` and `sparkd ctl reload`"
+    return {
+        "phase": str(Phase.HELD),
+        "sentence": f"its file cannot be used: {problems[0]}{more}",
+        "reason": "held-config",
+        "hold": _hold(Hold(FailureClass.PERMANENT, "config", "\n".join(problems), fix, heals_itself=True)),
+        "next": None,
+        "start": None,
+        "problems": problems,
+    }
+
+
+def _hold(hold: Hold) -> Json:
+    return {
+        "class": str(hold.cls),
+        "fact": hold.fact,
+        "text": hold.text,
+        "fix": hold.fix,
+        "heals_itself": hold.heals_itself,
+    }
+
+
+def _serving(state: State, ranks: list[Json], at: float, suspect_after: float) -> bool:
+    """Answers real requests as far as anybody knows: not suspected, no rank proven gone. Unread changes nothing."""
+    serves = state.phase is Phase.SERVE or (state.phase is Phase.PAUSED and state.before is Phase.SERVE)
+    failing = state.watch.canary_failing_since
+    suspected = failing is not None and at - failing >= suspect_after
+    return serves and not suspected and not any(rank["state"] in GONE for rank in ranks)
+
+
+def _serving_since(view: ClusterView, state: State) -> str | None:
+    return rfc3339(state.serving_since_wall) if state.serving_since_wall else _moment(view, state.serving_since)
+
+
+def _start(view: ClusterView, name: str, state: State) -> Json:
+    lasted = stage_seconds(state.stages, view.at)
+    current = state.stages[-1][0] if state.stages else None
+    eta = eta_s(state.stages, view.at, view.earlier.get(name, ()))
+    return {
+        "stage": state.stage or current,
+        "stage_since": _moment(view, state.stages[-1][1]) if state.stages else _moment(view, state.since),
+        "eta_s": None if eta is None else round(eta, 1),
+        "stages": [
+            {"name": name, "started_at": _moment(view, began), "seconds": _lasted(name, current, lasted)}
+            for name, began in state.stages
+        ],
+    }
+
+
+def _lasted(stage: str, current: str | None, lasted: Mapping[str, float]) -> float | None:
+    return None if stage == current else round(lasted[stage], 1)
+
+
+def _failure(failure: Failure) -> Json:
+    return {
+        "generation": failure.generation,
+        "class": str(failure.cls),
+        "signature": failure.signature,
+        "text": failure.text,
+        "at": rfc3339(failure.wall),
+        "outage_s": failure.outage_s,
+        "rank": failure.rank,
+        "exit_code": failure.exit_code,
+        "evidence": list(failure.evidence),
+    }
+
+
+def _canary(view: ClusterView, name: str) -> Json | None:
+    canary = view.canaries.get(name)
+    if canary is None:
+        return None
+    return {
+        "at": _moment(view, canary.ended_at),
+        "ok": canary.ok,
+        "why": canary.why or None,
+        "tokens_per_second": canary.tokens_per_second,
+        "first_token_s": canary.first_token_s,
+    }
+
+
+# -------------------------------------------------------------------------------------------------------------- ranks
+
+
+def _places(view: ClusterView, deployment: Deployment | BrokenDeployment) -> list[tuple[int, str]]:
+    """(rank, node): from the file, or for a broken one from the containers that are there."""
+    if isinstance(deployment, Deployment):
+        return list(enumerate(deployment.nodes))
+    found = [(c, node.name) for node in _seen(view).values() for c in _containers(node)]
+    return sorted({(c.rank, where) for c, where in found if c.deployment == deployment.name})
+
+
+def _containers(node: NodeView) -> tuple[Container, ...]:
+    return () if isinstance(node.containers, Unknown) else node.containers
+
+
+def rank_status(
+    view: ClusterView, deployment: Deployment | BrokenDeployment, state: State, rank: int, node_name: str
+) -> Json:
+    """One row of `ranks`. `evidence_age_s` is the age of what is shown; of an unknown rank, since it was last read."""
+    node = _seen(view).get(node_name)
+    unread = node.unread if node is not None else NOT_LOOKED
+    row: Json = {
+        "rank": rank,
+        "node": node_name,
+        "state": "unknown",
+        "generation": state.generation or None,
+        "container": None,
+        "evidence_age_s": None,
+        "exit_code": None,
+        "why": unread.why if unread else None,
+        "since": _moment(view, unread.since) if unread and unread.since else None,
+        "rss_bytes": None,
+    }
+    if node is None or view.snapshot is None:
+        return row
+    if unread is not None:
+        return row | {"evidence_age_s": round(max(0.0, view.at - unread.since), 1)}
+    row["evidence_age_s"] = round(max(0.0, view.at - view.snapshot.at), 1)
+    ours = [c for c in _containers(node) if c.deployment == deployment.name and c.rank == rank]
+    if not ours:
+        return row | {"state": "absent"}
+    container = max(ours, key=lambda c: (c.generation == state.generation, c.generation, c.alive))
+    return row | {
+        "state": _rank_state(container, state, node, deployment),
+        "generation": container.generation,
+        "container": container.id[:12],
+        "exit_code": container.exit_code if container.state in ("exited", "dead") else None,
+        "rss_bytes": _rss(node, container),
+    }
+
+
+def _rank_state(container: Container, state: State, node: NodeView, deployment: Deployment | BrokenDeployment) -> str:
+    if container.state in ("exited", "dead"):
+        return "exited"
+    if container.generation != state.generation:
+        return "stale"
+    if container.state != "running":
+        return CONTAINER_WORDS.get(container.state, container.state)
+    if isinstance(deployment, Deployment) and _widowed(node, deployment, container.rank):
+        return "widowed"
+    return "starting" if state.phase in BRINGING_UP else "up"
+
+
+def _widowed(node: NodeView, deployment: Deployment, rank: int) -> bool:
+    """A worker whose head is gone; it never notices by itself (vllm#32136)."""
+    engine = ENGINES.get(deployment.engine)
+    if engine is None or rank == 0 or isinstance(node.sockets, Unknown):
+        return False
+    return engine.widowed(node.sockets, deployment)
+
+
+def _rss(node: NodeView, container: Container) -> int | None:
+    if isinstance(node.processes, Unknown):
+        return None
+    return sum(p.rss_bytes for p in node.processes if p.owner == container.id)
+
+
+# -------------------------------------------------------------------------------------------------------------- nodes
+
+
+def node_status(view: ClusterView, name: str) -> Json:
+    """One entry of `nodes`: `ok` when its ranks can be judged, else `unknown` with why and since."""
+    node = _seen(view).get(name)
+    unread = node.unread if node is not None else NOT_LOOKED
+    boot = node.boot if node is not None and not isinstance(node.boot, Unknown) else None
+    memory = node.memory if node is not None and isinstance(node.memory, Memory) else None
+    since = (unread.since or None) if unread else view.node_since.get(name)
+    return {
+        "name": name,
+        "state": "unknown" if unread else "ok",
+        "since": _moment(view, since),
+        "why": unread.why if unread else None,
+        "code": unread.code if unread else None,
+        "boot_at": rfc3339(view.snapshot.wall - boot.uptime_s) if boot and view.snapshot else None,
+        "system": node.system if node is not None and isinstance(node.system, str) else None,
+        "memory": {field: getattr(memory, field) for field in Memory.__dataclass_fields__} if memory else None,
+    }

@@ -1,0 +1,305 @@
+"""The loop: look, decide, act on one thing per deployment, look again.
+
+Everything it knows of a deployment is in `State` and `Intent`; the state is persisted before anything is done with it. Actions
+run beside the loop, at most one per deployment; the loop never waits for one and never for a node longer than its deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from sparkd import clock
+from sparkd.act.hands import Hands
+from sparkd.act.runner import describe, perform
+from sparkd.decide.machine import step
+from sparkd.journal import Event, Journal
+from sparkd.metrics import Counters
+from sparkd.model.config import BrokenDeployment, Cluster, Deployment
+from sparkd.model.decision import INTERRUPTIBLE, Action, Decision, Intent, Phase, SendCanary, State, Watch
+from sparkd.model.snapshot import Canary, Outcome, Snapshot
+from sparkd.observe import NodeAccess, Observer
+
+log = structlog.get_logger("sparkd")
+
+CHAIN = 8
+"""Decisions made on one snapshot while each only changes the phase; a plan never needs more."""
+GAP_S = 0.1
+"""Between two looks at the least, however much Docker has to say."""
+STARTING = frozenset({Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP})
+
+
+@dataclass(slots=True)
+class Deed:
+    """An action in flight."""
+
+    action: Action
+    started_at: float
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+@dataclass(slots=True)
+class Supervisor:
+    cluster: Cluster
+    deployments: Mapping[str, Deployment]
+    broken: tuple[BrokenDeployment, ...]
+    journal: Journal
+    access: Mapping[str, NodeAccess]
+    owner: str
+    captures: Path
+    counters: Counters
+    published: Callable[[Supervisor], None] = lambda supervisor: None
+    """Called after every cycle, when all that is shown is consistent."""
+    heard: Callable[[Event], None] = lambda event: None
+    """Called with every event as it is journalled."""
+    states: dict[str, State] = field(default_factory=dict)
+    intents: dict[str, Intent] = field(default_factory=dict)
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    snapshot: Snapshot | None = None
+    last_loop: float = 0.0
+    _deeds: dict[str, Deed] = field(default_factory=dict)
+    _outcomes: dict[str, Outcome] = field(default_factory=dict)
+    _saved: dict[str, State] = field(default_factory=dict)
+    _observer: Observer = field(init=False)
+    _group: TaskGroup | None = None
+    _wake: anyio.Event = field(default_factory=anyio.Event)
+
+    def __post_init__(self) -> None:
+        self._observer = Observer(self.cluster, self.access, self.owner)
+
+    # ------------------------------------------------------------------------------------------------------------ start
+
+    async def load(self) -> None:
+        """Bring back what was decided and wanted before; every deployment begins by looking (rule 5)."""
+        states, intents = await self.journal.load_states(), await self.journal.load_intents()
+        for name, deployment in self.deployments.items():
+            wanted = "up" if deployment.autostart else "stopped"
+            self.intents[name] = intents.get(name) or Intent(wanted=wanted)
+            self.states[name] = _woken(states.get(name) or State())
+
+    async def want(self, name: str, intent: Intent, verb: str) -> None:
+        """Write down what a person wants and look at once. Raises JournalError when it cannot be written (rule 8)."""
+        await self.journal.save_intent(name, intent)
+        self.intents[name] = intent
+        log.info(f"{verb} asked", deployment=name, by=intent.by, message=intent.message)
+        self.wake()
+
+    @asynccontextmanager
+    async def background(self, work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+        """Run `work` beside a generator that others drive, which must not hold a task group of its own."""
+        scope = anyio.CancelScope()
+
+        async def bounded() -> None:
+            with scope:
+                await work()
+
+        if self._group is not None:
+            self._group.start_soon(bounded)
+        try:
+            yield
+        finally:
+            scope.cancel()
+
+    def wake(self) -> None:
+        """Look now instead of at the next period: an action ended, Docker said something, a person wants something."""
+        self._wake.set()
+
+    # ------------------------------------------------------------------------------------------------------------- loop
+
+    async def run(self) -> None:
+        """Look, decide and act for ever. A cycle that fails is logged with its trace and the next one is made."""
+        async with anyio.create_task_group() as self._group:
+            planned = clock.now()
+            while True:
+                started = clock.now()
+                again = await self._guarded_cycle()
+                self.counters.loop(clock.now() - started)
+                self.last_loop = clock.now()
+                self.published(self)
+                planned = await self._pause(planned, again)
+
+    async def _guarded_cycle(self) -> bool:
+        try:
+            return await self.cycle()
+        except Exception:
+            # The loop must outlive its own bugs: an engine that serves needs no sparkd, a dead one does.
+            log.exception("cycle failed", hint="this is a bug in sparkd; please report it with this trace")
+            return False
+
+    async def _pause(self, planned: float, again: bool) -> float:
+        """Wait for the next planned time, or less when woken. Returns the new planned time."""
+        period = self.cluster.policy.period
+        await anyio.sleep(GAP_S)
+        planned = max(planned + period, clock.now())
+        if not again:
+            with anyio.move_on_after(planned - clock.now()):
+                await self._wake.wait()
+        self._wake = anyio.Event()
+        return min(planned, clock.now())
+
+    async def cycle(self) -> bool:
+        """One look and one decision per deployment. True when another look is needed at once."""
+        began = clock.now()
+        looked = await self._observer.look(list(self.deployments.values()), self.states)
+        await self._found_again(looked)
+        outcomes = {name: one for name, one in self._outcomes.items() if one.ended_at <= began}
+        busy = {name: deed.action for name, deed in self._deeds.items()}
+        self.snapshot = replace(looked, outcomes=outcomes, busy=busy)
+        again = False
+        for name in self.deployments:
+            again |= await self._decide(name, self.snapshot)
+        return again
+
+    async def _found_again(self, snapshot: Snapshot) -> None:
+        """A node declared lost that can be read again is lost no more; what runs there is a stale generation (rule 1)."""
+        for name, intent in self.intents.items():
+            found = {node for node in intent.lost if node in snapshot.nodes and snapshot.nodes[node].unread is None}
+            if found:
+                self.intents[name] = replace(intent, lost=intent.lost - found)
+                await self.journal.save_intent(name, self.intents[name])
+                await self._record(name, "found", f"{', '.join(sorted(found))} is back", "node-found")
+
+    async def _decide(self, name: str, snapshot: Snapshot) -> bool:
+        deed = self._deeds.get(name)
+        if deed is not None and not isinstance(deed.action, INTERRUPTIBLE):
+            return False
+        if name in self._outcomes and name not in snapshot.outcomes:
+            return True  # an action ended during this look: what was seen may be older than what was done
+        moved = False
+        for _ in range(CHAIN):
+            before = self.states[name]
+            deployment = self.deployments[name]
+            decision = step(deployment, before, snapshot, self.intents[name], deployment.policy, clock.now())
+            self._outcomes.pop(name, None) if name in snapshot.outcomes else None
+            snapshot = replace(snapshot, outcomes={})
+            await self._adopt_decision(name, before, decision)
+            moved |= decision.state.phase is not before.phase
+            if decision.actions or decision.state.phase is before.phase:
+                break
+        self._act(name, decision)
+        return moved and name not in self._deeds
+
+    async def _adopt_decision(self, name: str, before: State, decision: Decision) -> None:
+        self.states[name], self.decisions[name] = decision.state, decision
+        if _durable(decision.state) != self._saved.get(name):
+            await self.journal.save_state(name, decision.state)
+            self._saved[name] = _durable(decision.state)
+        for kind, sentence in decision.events:
+            await self._record(name, kind, sentence, decision.reason)
+        if decision.state.phase is not before.phase:
+            self.counters.phase(name, before.phase.value, clock.now() - before.since)
+        if decision.reason != before.reason:
+            log.info(decision.sentence, deployment=name, phase=decision.state.phase.value, reason=decision.reason,
+                     generation=decision.state.generation)
+
+    async def _record(self, name: str, kind: str, sentence: str, reason: str, data: dict[str, object] | None = None) -> None:
+        state, intent = self.states[name], self.intents[name]
+        failure = state.failure if kind == "failed" else None
+        event = await self.journal.record(
+            Event(
+                at=clock.wall(),
+                deployment=name,
+                generation=state.generation,
+                kind=kind,
+                sentence=sentence,
+                reason=reason,
+                cls=failure.cls.value if failure else "",
+                signature=failure.signature if failure else "",
+                by=intent.by if kind.endswith("-asked") else "sparkd",
+                message=intent.message if kind.endswith("-asked") else "",
+                data=data if data is not None else _details(kind, state),
+            )
+        )
+        self.heard(event)
+        self._count(name, kind, state)
+
+    def _count(self, name: str, kind: str, state: State) -> None:
+        if kind == "starting" and state.cause is not None:
+            self.counters.started(name, state.cause.value)
+        elif kind == "failed" and state.failure is not None:
+            self.counters.failed(name, state.failure.cls.value, state.failure.signature)
+        elif kind == "serving" and state.failure is not None and state.failure.outage_s is not None:
+            self.counters.outage(name, state.failure.outage_s)
+
+    # ---------------------------------------------------------------------------------------------------------- actions
+
+    def _act(self, name: str, decision: Decision) -> None:
+        deed, action = self._deeds.get(name), decision.actions[0] if decision.actions else None
+        if deed is not None:
+            same = type(deed.action) is type(action) and deed.action.generation == decision.state.generation  # type: ignore[union-attr]
+            if not same and (action is not None or decision.state.phase not in (Phase.WARMUP, Phase.SERVE)):
+                deed.scope.cancel()
+            return
+        if action is not None and self._group is not None:
+            self._deeds[name] = Deed(action, clock.now())
+            self._group.start_soon(self._perform, name, self._deeds[name])
+
+    async def _perform(self, name: str, deed: Deed) -> None:
+        with deed.scope:
+            outcome = await perform(self._hands(name), deed.action)
+            self._outcomes[name] = outcome
+            await self._journal_outcome(name, deed, outcome)
+        self._deeds.pop(name, None)
+        self.wake()
+
+    def _hands(self, name: str) -> Hands:
+        starting = {
+            node
+            for other, state in self.states.items()
+            if other != name and state.phase in STARTING
+            for node in self.deployments[other].nodes
+        }
+        return Hands(
+            cluster=self.cluster,
+            deployment=self.deployments[name],
+            owner=self.owner,
+            runtimes={node: access.docker for node, access in self.access.items()},
+            clients={node: access.client for node, access in self.access.items()},
+            captures=self.captures,
+            starting=frozenset(starting),
+        )
+
+    async def _journal_outcome(self, name: str, deed: Deed, outcome: Outcome) -> None:
+        canary = outcome.value
+        if isinstance(canary, Canary):
+            self.counters.canary(name, canary.ended_at - canary.sent_at, canary.tokens_per_second)
+            if isinstance(deed.action, SendCanary) and canary.ok:
+                return
+        took = outcome.ended_at - deed.started_at
+        ended = f"done in {took:.1f} s" if outcome.ok else f"failed after {took:.1f} s: {outcome.error}"
+        if isinstance(canary, Canary) and not canary.ok:
+            ended = f"no answer after {took:.1f} s: {canary.why}"
+        data = {"action": type(deed.action).__name__, "ok": outcome.ok, "seconds": round(took, 3), "value": _plain(outcome.value)}
+        await self._record(name, "action", f"{describe(deed.action)}: {ended}", outcome.code or "action", data)
+
+
+def _woken(state: State) -> State:
+    """The state of the last sparkd, as this one begins with it."""
+    before = state.before if state.phase in (Phase.ADOPTING, Phase.PAUSED) else state.phase
+    fresh = state == State()
+    return replace(state, phase=Phase.ADOPTING, before=None if fresh else before, since=clock.now(), watch=Watch())
+
+
+def _durable(state: State) -> State:
+    """What is worth a write: everything but the clocks of health and the words."""
+    return replace(state, watch=Watch(), sentence="", reason="")
+
+
+def _details(kind: str, state: State) -> dict[str, object]:
+    if kind == "serving" and state.started_at is not None:
+        ends = [*(at for _, at in state.stages[1:]), state.since]
+        stages = {name: round(end - at, 3) for (name, at), end in zip(state.stages, ends, strict=False)}
+        return {"stages": stages, "seconds": round(state.since - state.started_at, 3)}
+    if kind == "failed" and state.failure is not None:
+        return {"evidence": list(state.failure.evidence), "exit_code": state.failure.exit_code, "rank": state.failure.rank}
+    return {}
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, dict | str | int | float | bool | None) else None

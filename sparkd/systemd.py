@@ -1,0 +1,33 @@
+"""What systemd wants to hear, as datagrams to its socket (sd_notify), and how often it wants to hear from us."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+
+def notify(**fields: str) -> bool:
+    """Send `READY="1"`, `STATUS="…"`, `WATCHDOG="1"` and the like. False where nobody listens.
+
+    Never blocks and never raises: a service manager that is busy must not hold up the loop.
+    """
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return False
+    if address.startswith("@"):
+        address = "\0" + address[1:]  # the abstract namespace
+    text = "\n".join(f"{name}={' '.join(value.split())}" for name, value in fields.items())
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) as sock:
+        try:
+            sock.sendto(text.encode(), address)
+        except OSError:
+            return False  # nobody there, or no room: the next turn of the loop says it again
+    return True
+
+
+def watchdog_period_s() -> float | None:
+    """How often to send WATCHDOG=1: half of what the unit allows (WatchdogSec). None where no watchdog waits for us."""
+    pid, usec = os.environ.get("WATCHDOG_PID", ""), os.environ.get("WATCHDOG_USEC", "")
+    if not usec.isdigit() or int(usec) == 0 or (pid and pid != str(os.getpid())):
+        return None
+    return int(usec) / 2e6

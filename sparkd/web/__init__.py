@@ -1,0 +1,1 @@
+"""The status page, as the files it is made of."""

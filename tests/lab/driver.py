@@ -1,0 +1,320 @@
+"""sparkd on the lab's head, as a person has it: its configuration, its service, `sparkd ctl`, its journal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .commands import LabError, wait_for
+from .layout import ENGINE_IMAGE, MODEL, PLANS, REAL_VLLM
+from .nodes import Lab, Node
+
+SPARKD = "/opt/sparkd/bin/sparkd"
+NAME = "tiny"
+FAST = "/lab/fast/sparkd/demo/engine/vllm"
+FAST_START_S, REAL_START_S = 60.0, 240.0
+
+Json = dict[str, Any]
+
+CLUSTER = """\
+cluster: lab
+nodes:
+  spark1: {{address: local, data_address: {fabric1}}}
+  spark2: {{address: {worker}, user: sparkd, port: 22, key: /etc/sparkd/id_ed25519, data_address: {fabric2}}}
+policy: {policy}
+notify: {notify}
+"""
+
+DEPLOYMENT = """\
+name: {name}
+engine: vllm
+runtime: docker
+hardware: cpu
+nodes: [spark1, spark2]
+autostart: {autostart}
+image: {image}
+command: [{command}, serve]
+model: {model}
+served_name: tiny
+port: 8000
+master_port: 29501
+container:
+  gpus: null
+  mounts: [{{source: /lab, target: /lab, read_only: true}}]
+env: {env}
+node_env:
+  spark1: {{GLOO_SOCKET_IFNAME: {link1}}}
+  spark2: {{GLOO_SOCKET_IFNAME: {link2}}}
+args:
+  max-model-len: 1024
+  enforce-eager: true
+  max-num-seqs: 4
+  gpu-memory-utilization: 0.1
+  tensor-parallel-size: 2
+health: {{canary_after: {canary_after}}}
+stop: {{grace: {grace}}}
+start: {{timeout: 300, warm_timeout: 300}}
+"""
+
+# Clocks shortened for the fast engine; the real one runs with the clocks people have, but for the long ones.
+FAST_POLICY = {
+    "period": 2,
+    "backoff": {"first": 2, "max": 10},
+    "budget": {"starts": 200, "per": 3600, "per_day": 500},
+    "dead_after": 6,
+    "stuck_after": 8,
+    "silent_after": 8,
+    "suspect_after": 10,
+    "stalled_after": 20,
+    "canary_timeout": 5,
+    "hold_recheck": 2,
+    "notice_after": 10,
+}
+REAL_POLICY = {**FAST_POLICY, "period": 5, "backoff": {"first": 5, "max": 30}, "canary_timeout": 15}
+ENV = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+FAST_ENV = {**ENV, "SPARKD_SIM_START_S": "2", "SPARKD_SIM_STOP_S": "1", "SPARKD_SIM_DEAD_S": "1"}
+# TORCHDYNAMO_DISABLE: nothing is compiled at the first request, which keeps a start under a minute on two cores.
+REAL_ENV = {**ENV, "VLLM_CPU_KVCACHE_SPACE": "1", "TORCHDYNAMO_DISABLE": "1"}
+
+
+def deployment(real: bool = False, name: str = NAME, **changes: Any) -> str:
+    values: dict[str, Any] = {
+        "name": name,
+        "autostart": "false",
+        "image": ENGINE_IMAGE,
+        "command": REAL_VLLM if real else FAST,
+        "model": MODEL,
+        "env": REAL_ENV if real else FAST_ENV,
+        "link1": PLANS[0].fabric_link,
+        "link2": PLANS[1].fabric_link,
+        "canary_after": 30 if real else 6,
+        "grace": 15 if real else 5,
+        **changes,
+    }
+    values["env"] = json.dumps(values["env"])
+    return DEPLOYMENT.format(**values)
+
+
+def cluster(policy: Mapping[str, Any], notify: Mapping[str, Any] | None = None) -> str:
+    return CLUSTER.format(
+        fabric1=PLANS[0].data_address,
+        fabric2=PLANS[1].data_address,
+        worker=PLANS[1].address,
+        policy=json.dumps(policy),
+        notify=json.dumps(notify or {}),
+    )
+
+
+@dataclass(slots=True)
+class Daemon:
+    """The daemon under the head's systemd, and the ranks it runs."""
+
+    lab: Lab
+    real: bool = False
+    starts: int = field(default=0)
+
+    @property
+    def head(self) -> Node:
+        return self.lab.spark1
+
+    @property
+    def worker(self) -> Node:
+        return self.lab.spark2
+
+    @property
+    def start_s(self) -> float:
+        return REAL_START_S if self.real else FAST_START_S
+
+    # --------------------------------------------------------------------------------------------------------- service
+
+    def configure(self, files: Mapping[str, str] | None = None, **changes: Any) -> None:
+        """The lab's cluster with one deployment, or the given files under /etc/sparkd."""
+        policy = REAL_POLICY if self.real else FAST_POLICY
+        self.lab.configure(
+            files or {"sparkd.yaml": cluster(policy), f"deployments/{NAME}.yaml": deployment(self.real, **changes)}
+        )
+
+    def up(self) -> None:
+        """Start the service; returns when systemd says that it is ready (`Type=notify`: after the first look)."""
+        self.head.run(["systemctl", "reset-failed", "sparkd.service"], check=False)
+        self.head.run(["systemctl", "start", "sparkd.service"], timeout_s=60)
+
+    def kill(self) -> None:
+        """SIGKILL to the daemon's main process."""
+        self.head.run(["kill", "-KILL", str(self.pid())])
+
+    def pid(self) -> int:
+        return int(self.head.text(["systemctl", "show", "-P", "MainPID", "sparkd.service"]))
+
+    # ------------------------------------------------------------------------------------------------------------- ctl
+
+    def ctl(self, *args: str, check: bool = True, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+        return self.head.run([SPARKD, "ctl", *args], check=check, timeout_s=timeout_s)
+
+    def status(self) -> Json:
+        asked = self.ctl("status", "--json", check=False)
+        if asked.returncode not in (0, 4):
+            raise LabError(f"ctl status: exit {asked.returncode}: {asked.stderr.strip()}")
+        return dict(json.loads(asked.stdout))
+
+    def one(self, name: str = NAME) -> Json:
+        """The deployment in `ctl status --json`."""
+        return next(dict(found) for found in self.status()["deployments"] if found["name"] == name)
+
+    def start(self) -> Json:
+        """`ctl start --wait`; the deployment as it serves."""
+        limit = str(int(self.start_s))
+        self.ctl("start", NAME, "--wait", "--timeout", limit, timeout_s=self.start_s + 30)
+        return self.one()
+
+    def wait(self, what: str, condition: Callable[[Json], object], deadline_s: float) -> Json:
+        """Wait until the deployment's status satisfies `condition`; the daemon may be away meanwhile."""
+        seen: list[Json] = []
+
+        def holds() -> bool:
+            try:
+                seen.append(self.one())
+            except LabError:
+                return False
+            return bool(condition(seen[-1]))
+
+        try:
+            wait_for(what, holds, deadline_s, every_s=0.5)
+        except LabError as error:
+            last = json.dumps(seen[-1], indent=1) if seen else "never answered"
+            raise LabError(f"{error}; last status: {last}\n{self.log()}") from error
+        return seen[-1]
+
+    def wait_serving(self, after: int = 0, deadline_s: float | None = None) -> Json:
+        """Wait until a generation newer than `after` serves."""
+        return self.wait(
+            f"generation above {after} to serve",
+            lambda one: one["serving"] and one["generation"] > after,
+            deadline_s or self.start_s + 60,
+        )
+
+    def recovered(self) -> bool:
+        """Did the last test leave a group that serves, or comes back to serving by itself?"""
+        try:
+            return bool(self.wait("the group of the last test", lambda one: one["serving"] and one["wanted"] == "up", 60))
+        except LabError:
+            return False
+
+    def node(self, name: str) -> Json:
+        return next(dict(found) for found in self.status()["nodes"] if found["name"] == name)
+
+    def log(self, lines: int = 80) -> str:
+        return self.head.run(["journalctl", "-u", "sparkd.service", "-n", str(lines), "--no-pager"], check=False).stdout
+
+    def history(self) -> list[Json]:
+        """Every event of the journal, oldest first."""
+        found = json.loads(self.ctl("history", NAME, "--limit", "1000", "--json").stdout)["events"]
+        return sorted(found, key=lambda event: event["id"])
+
+    def kinds(self, kind: str) -> list[Json]:
+        return [event for event in self.history() if event["kind"] == kind]
+
+    # ----------------------------------------------------------------------------------------------------------- ranks
+
+    def node_of(self, rank: int) -> Node:
+        return self.lab.nodes[rank]
+
+    def container(self, rank: int) -> str:
+        return f"sparkd-{NAME}-{rank}"
+
+    def running(self, rank: int) -> bool:
+        asked = self.node_of(rank).docker("inspect", "-f", "{{.State.Running}}", self.container(rank), check=False)
+        return asked.stdout.strip() == "true"
+
+    def label(self, rank: int, label: str) -> str:
+        wanted = f'{{{{index .Config.Labels "io.sparkd.{label}"}}}}'
+        return self.node_of(rank).docker("inspect", "-f", wanted, self.container(rank)).stdout.strip()
+
+    def engine_pid(self, rank: int, title: str = "VLLM::Worker") -> int:
+        """The pid on its node of the rank's process with this title."""
+        return self.node_of(rank).pid_of(f"^{title}")
+
+    def complete(self, prompt: str = "hello", max_tokens: int = 8, timeout_s: float = 30.0) -> Json:
+        """One chat completion, asked on the head. Raises LabError when it is refused."""
+        messages = [{"role": "user", "content": prompt}]
+        body = json.dumps({"model": "tiny", "messages": messages, "max_tokens": max_tokens})
+        url = "http://127.0.0.1:8000/v1/chat/completions"
+        argv = ["curl", "-sS", "--fail-with-body", "-m", str(timeout_s), "-H", "Content-Type: application/json", "-d", body, url]
+        return dict(json.loads(self.head.run(argv, timeout_s=timeout_s + 10).stdout))
+
+
+@dataclass(slots=True)
+class Load:
+    """Requests one after another from a thread, each counted as good or bad."""
+
+    daemon: Daemon
+    max_tokens: int = 40
+    good: int = 0
+    bad: list[str] = field(default_factory=list)
+    _end: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Load:
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        wait_for("the load to begin", lambda: self.good or self.bad, 60)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join(60)
+
+    def _run(self) -> None:
+        while not self._end.is_set():
+            try:
+                answer = self.daemon.complete(max_tokens=self.max_tokens)
+                self.good += bool(answer["choices"])
+            except (LabError, ValueError, KeyError) as error:
+                self.bad.append(str(error))
+                self._end.wait(0.2)
+
+
+def audit(events: list[Json]) -> None:
+    """The journal auditor: for every restart in these events, the earlier generation was verified gone before anything of the
+    next one was started, no generation was begun twice, and generations only grow."""
+    last, gone = 0, False
+    for event in events:
+        kind = event["kind"]
+        if kind == "gone":
+            assert event["generation"] > last, f"verified gone, but for a generation that was already there: {event}"
+            gone = True
+        elif kind == "starting":
+            assert gone, f"started without a verified end of what was there before: {event}"
+            assert event["generation"] > last, f"generation {event['generation']} after {last}: {event}"
+            last, gone = event["generation"], False
+        elif kind == "action" and event["data"].get("action") == "StartRanks":
+            assert event["generation"] == last, f"a rank of generation {event['generation']} while {last} was current: {event}"
+
+
+def overlaps(daemon: Daemon) -> list[str]:
+    """Ranks of more than one generation alive at once, or one rank twice, as Docker itself has them now."""
+    seen: dict[str, set[str]] = {}
+    for node in daemon.lab.nodes:
+        listed = node.docker(
+            "ps", "--filter", f"label=io.sparkd.deployment={NAME}",
+            "--format", '{{.Label "io.sparkd.generation"}} {{.Label "io.sparkd.rank"}}', check=False,
+        ).stdout.split("\n")  # fmt: skip
+        for line in filter(None, listed):
+            generation, rank = line.split()
+            seen.setdefault("generations", set()).add(generation)
+            key = f"rank {rank} of {node.name}"
+            if key in seen:
+                return [f"{key} runs twice"]
+            seen[key] = {generation}
+    generations = seen.get("generations", set())
+    return [f"generations {sorted(generations)} run at once"] if len(generations) > 1 else []
+
+
+def since(started: float) -> float:
+    return time.monotonic() - started

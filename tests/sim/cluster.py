@@ -1,0 +1,237 @@
+"""A cluster in memory: nodes, containers and the life of an engine's ranks, from actions and faults to snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sparkd.model.config import Deployment
+from sparkd.model.decision import ASK_ENGINE, ASK_LEFTOVERS, ASK_SOURCES, State
+from sparkd.model.snapshot import (
+    Boot,
+    Container,
+    DockerUnit,
+    EngineMetrics,
+    EngineView,
+    Memory,
+    NodeView,
+    Ping,
+    Process,
+    Snapshot,
+    Socket,
+    Unknown,
+)
+
+OWNER = "owner-1"
+LOAD_S = 40.0
+"""From all ranks running to an engine that answers."""
+MEMORY = Memory(128 << 30, 100 << 30, 110 << 30, 10 << 30, 0, 0)
+
+
+@dataclass(slots=True)
+class SimContainer:
+    id: str
+    rank: int
+    generation: int
+    owner: str = OWNER
+    state: str = "created"
+    exit_code: int | None = None
+    pid: int = 0
+    frozen: bool = False
+    """Its process is stopped (SIGSTOP)."""
+    loaded_s: float = 0.0
+    """Head only: how long all ranks have been up together."""
+    doomed_at: float | None = None
+    """Head only: when it notices that a peer is gone; None = never (an idle head)."""
+    dead: bool = False
+    """Head only: its API answers 503."""
+    late: bool = False
+    """Docker finished its start after sparkd had given up."""
+
+    @property
+    def runs(self) -> bool:
+        return self.state == "running"
+
+    def end(self, code: int) -> None:
+        self.state, self.exit_code, self.pid, self.dead = "exited", code, 0, False
+
+
+@dataclass(slots=True)
+class SimNode:
+    name: str
+    booted_at: float = -100000.0
+    boot: int = 1
+    on: bool = True
+    reachable: bool = True
+    docker: str = "running"
+    """running | stopped | mute"""
+    stopping: bool = False
+    image: bool = True
+    mount: bool = True
+    sockets: bool = True
+    """Can the sockets be read?"""
+    port_held: bool = False
+    stuck: bool = False
+    """Stops and kills hang (moby/moby#22802)."""
+    containers: list[SimContainer] = field(default_factory=list)
+    strays: list[int] = field(default_factory=list)
+    """Pids of processes that outlived their container."""
+
+    @property
+    def unread(self) -> bool:
+        return not self.on or not self.reachable or self.docker != "running"
+
+
+@dataclass(slots=True)
+class SimCluster:
+    deployment: Deployment
+    now: float = 1000.0
+    fabric: bool = True
+    idle: bool = False
+    """Nobody asks: a head that lost its worker never notices (evidence 01)."""
+    tokens: float = 0.0
+    nodes: dict[str, SimNode] = field(default_factory=dict)
+    serial: int = 100
+
+    def __post_init__(self) -> None:
+        self.nodes = {name: SimNode(name) for name in self.deployment.nodes}
+
+    # ---------------------------------------------------------------------------------------------------------- truth
+
+    def ours(self) -> Iterator[tuple[SimNode, SimContainer]]:
+        for node in self.nodes.values():
+            yield from ((node, one) for one in node.containers if one.owner == OWNER)
+
+    def running(self) -> list[tuple[SimNode, SimContainer]]:
+        return [(node, one) for node, one in self.ours() if one.runs]
+
+    def rank(self, rank: int) -> SimContainer | None:
+        """Our container of this rank on its node, of any generation."""
+        node = self.nodes[self.deployment.nodes[rank]]
+        return next((one for one in node.containers if one.rank == rank and one.owner == OWNER), None)
+
+    def peers_up(self, head: SimContainer) -> bool:
+        peers = [self.rank(rank) for rank in self.deployment.workers]
+        return all(peer is not None and peer.runs and peer.generation == head.generation for peer in peers)
+
+    def answers(self, generation: int) -> bool:
+        """Would a completion sent to this generation be answered?"""
+        head = self.rank(0)
+        if head is None or not head.runs or head.generation != generation or head.loaded_s < LOAD_S or head.dead:
+            return False
+        ranks = [self.rank(rank) for rank in range(len(self.deployment.nodes))]
+        return self.fabric and self.peers_up(head) and not any(one is not None and one.frozen for one in ranks)
+
+    def next_id(self) -> int:
+        self.serial += 1
+        return self.serial
+
+    # ----------------------------------------------------------------------------------------------------------- time
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        for node, head in self.running():
+            if head.rank != 0 or node.stopping:
+                continue
+            if self.peers_up(head):
+                head.loaded_s, head.doomed_at = head.loaded_s + seconds, None
+            elif head.loaded_s >= LOAD_S and not self.idle:
+                head.doomed_at = head.doomed_at if head.doomed_at is not None else self.now + 5.0
+            if head.doomed_at is not None and self.now >= head.doomed_at:
+                head.end(0)  # every engine death after start-up exits 0
+
+    def power_off(self, name: str) -> None:
+        node = self.nodes[name]
+        node.on, node.stopping, node.strays = False, False, []
+        for one in node.containers:
+            if one.runs:
+                one.end(137)
+
+    def power_on(self, name: str) -> None:
+        node = self.nodes[name]
+        if not node.on:
+            node.on, node.docker, node.stuck, node.boot, node.booted_at = True, "running", False, node.boot + 1, self.now
+
+    def shut_down(self, name: str) -> None:
+        """The orderly way: Docker ends the ranks while the node says that it is stopping."""
+        node = self.nodes[name]
+        node.stopping = node.on
+        for one in node.containers:
+            if one.runs:
+                one.end(143)
+
+    # ----------------------------------------------------------------------------------------------------------- look
+
+    def look(self, state: State) -> Snapshot:
+        """What the daemon would see, asking what it asks in this phase and nothing else."""
+        nodes = {name: self._view(node, state) for name, node in self.nodes.items()}
+        engine = self._engine(state)
+        engines = {self.deployment.name: engine} if engine is not None else {}
+        return Snapshot(at=self.now, wall=1.7e9 + self.now, nodes=nodes, owner=OWNER, engines=engines)
+
+    def _view(self, node: SimNode, state: State) -> NodeView:
+        name = self.deployment.name
+        away = Unknown("unreachable", self.now, "unreachable")
+        if not node.on or not node.reachable:
+            return NodeView(node.name, *[away] * 12)
+        no_docker = Unknown("Docker does not answer", self.now, f"docker-{node.docker}")
+        docker = node.docker == "running"
+        asks_sources, asks_left = state.phase in ASK_SOURCES, state.phase in ASK_LEFTOVERS
+        image, mounts = self.deployment.image or "", self.deployment.container.mounts
+        return NodeView(
+            name=node.name,
+            boot=Boot(f"{node.name}-{node.boot}", 10, self.now - node.booted_at),
+            memory=MEMORY,
+            system="stopping" if node.stopping else "running",
+            docker=DockerUnit(running=node.docker != "stopped"),
+            containers=tuple(self._container(one) for one in node.containers) if docker else no_docker,
+            processes=tuple(self._process(one) for one in node.containers if one.runs),
+            sockets=tuple(self._sockets(node)) if node.sockets else Unknown("no answer", self.now, "timeout"),
+            pings=tuple(self._pings(node)),
+            images=({image: "sha" if node.image else None} if asks_sources else {}) if docker else no_docker,
+            paths={one.source: "dir" if node.mount else "missing" for one in mounts} if asks_sources else {},
+            leftovers={name: tuple(self._left(node))} if asks_left else {},
+        )
+
+    def _container(self, one: SimContainer) -> Container:
+        name = f"sparkd-{self.deployment.name}-{one.rank}"
+        known = (one.id, name, self.deployment.name, one.rank, one.generation, one.owner, "spec")
+        return Container(*known, state=one.state, exit_code=one.exit_code)
+
+    def _process(self, one: SimContainer) -> Process:
+        return Process(one.pid, 1, one.pid * 10, "T" if one.frozen else "S", 1 << 30, one.id, f"rank {one.rank}")
+
+    def _left(self, node: SimNode) -> Iterator[Process]:
+        yield from (Process(pid, 1, pid * 10, "S", 1 << 20, "-", "VLLM::Worker") for pid in node.strays)
+        # The environment of what runs in a container names the deployment too.
+        yield from (self._process(one) for one in node.containers if one.runs and one.owner == OWNER)
+
+    def _sockets(self, node: SimNode) -> Iterator[Socket]:
+        ports = (self.deployment.port, self.deployment.master_port)
+        if node.port_held:
+            yield Socket("LISTEN", "0.0.0.0", ports[0], "0.0.0.0", 0, 0, 0, 1, 77)
+        for one in node.containers:
+            if not one.runs:
+                continue
+            head = self.rank(0)
+            if one.rank == 0:
+                yield from (Socket("LISTEN", "0.0.0.0", port, "0.0.0.0", 0, 0, 0, 2, one.pid) for port in ports)
+            elif head is not None and head.state == "exited" and head.generation == one.generation and head.loaded_s:
+                yield Socket("CLOSE_WAIT", "10.0.0.2", 40000, "10.0.0.1", ports[1], 0, 0, 3, one.pid)
+
+    def _pings(self, node: SimNode) -> Iterator[Ping]:
+        for other in self.nodes.values():
+            if other is not node:
+                yield Ping(f"fabric-{other.name}", 0.1 if self.fabric and other.on else None)
+
+    def _engine(self, state: State) -> EngineView | None:
+        head = self.rank(0)
+        if state.phase not in ASK_ENGINE or head is None or not head.runs or head.generation != state.generation:
+            return None
+        if self.nodes[self.deployment.nodes[0]].unread:
+            return None
+        if head.dead or head.loaded_s < LOAD_S:
+            return EngineView(health=503 if head.dead else None, stage="weights")
+        if not self.idle and self.answers(state.generation):
+            self.tokens += 10.0
+        return EngineView(health=200, metrics=EngineMetrics(0.0, 0.0, self.tokens, self.tokens, 0.1), stage="ready")

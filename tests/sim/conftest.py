@@ -1,0 +1,24 @@
+"""Profiles of hypothesis for the simulation: `ci` is the same on every run, `nightly` looks further."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ALL = list(HealthCheck)
+
+settings.register_profile(
+    "ci", max_examples=130, stateful_step_count=40, derandomize=True, deadline=None, database=None, suppress_health_check=ALL
+)
+settings.register_profile(
+    "nightly", max_examples=5000, stateful_step_count=60, deadline=None, database=None, suppress_health_check=ALL
+)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes hours runs only when it is asked for: `-m nightly`."""
+    if "nightly" in (config.option.markexpr or ""):
+        return
+    for item in items:
+        if item.get_closest_marker("nightly"):
+            item.add_marker(pytest.mark.skip(reason="runs with -m nightly"))

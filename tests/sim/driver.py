@@ -1,0 +1,252 @@
+"""The loop of the daemon around `step`, in virtual time, with sparkd's own death at every point; and what must always hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from sparkd.decide.machine import step
+from sparkd.model.config import Policy
+from sparkd.model.decision import (
+    INTERRUPTIBLE,
+    Action,
+    CaptureEvidence,
+    CleanNodes,
+    Decision,
+    Intent,
+    KillProcesses,
+    Phase,
+    RemoveRanks,
+    StartRanks,
+    State,
+    StopRanks,
+    Watch,
+)
+from sparkd.model.snapshot import Outcome, Snapshot
+
+from .cluster import OWNER, SimCluster
+from .hands import DeedError, SimHands
+
+CHAIN = 8
+"""Decisions on one snapshot while each only changes the phase, as in the daemon."""
+CHANGES = (StopRanks, RemoveRanks, KillProcesses, CleanNodes, StartRanks)
+
+
+class Killed(Exception):
+    """sparkd died here."""
+
+
+@dataclass(slots=True)
+class Driver:
+    cluster: SimCluster
+    policy: Policy
+    state: State = field(default_factory=State)
+    persisted: State = field(default_factory=State)
+    intent: Intent = field(default_factory=Intent)
+    deed: tuple[Action, float, float] | None = None
+    """(action, when it began, when it ends)"""
+    outcome: Outcome | None = None
+    decision: Decision | None = None
+    fault: str = ""
+    """What happens to the next action that changes something: refused | half | timeout | late."""
+    steps: int = 0
+    highest: int = 0
+    """The highest generation ever begun or labelled."""
+    automatic: list[float] = field(default_factory=list)
+    """When automatic starts created a container."""
+    events: list[tuple[str, str]] = field(default_factory=list)
+    point: Callable[[str], None] = lambda name: None
+    """Called at each moment at which sparkd may die; raises Killed to make it so."""
+    _late: list[tuple[float, StartRanks]] = field(default_factory=list)
+
+    # ----------------------------------------------------------------------------------------------------------- time
+
+    def cycle(self, seconds: float | None = None) -> None:
+        """One period: time passes, what was under way ends, sparkd looks and decides, or dies."""
+        self.cluster.pass_time(self.policy.period if seconds is None else seconds)
+        self._late_starts()
+        try:
+            self._end_deed()
+            self._decide()
+        except Killed:
+            self.reborn()
+        self.check_cluster()
+
+    def cycles(self, count: int) -> None:
+        for _ in range(count):
+            self.cycle()
+
+    def until(self, reached: Callable[[], bool], limit: int) -> bool:
+        """Cycle until it is reached. Long waits pass in longer steps, as nothing else happens meanwhile."""
+        for _ in range(limit):
+            if reached():
+                return True
+            waits = self.state.phase in (Phase.BACKOFF, Phase.HELD) and self.deed is None
+            self.cycle(30.0 if waits else None)
+        return reached()
+
+    def reborn(self, state: State | None = None) -> None:
+        """sparkd died and is there again, with what had been persisted (or with `state`)."""
+        self.deed, self.outcome = None, None
+        last = self.persisted if state is None else state
+        before = last.before if last.phase in (Phase.ADOPTING, Phase.PAUSED) else last.phase
+        fresh = last == State()
+        self.state = replace(last, phase=Phase.ADOPTING, before=None if fresh else before, since=self.cluster.now, watch=Watch())
+        self.persisted = self.state
+
+    # ------------------------------------------------------------------------------------------------------------ act
+
+    def _late_starts(self) -> None:
+        """Docker got round to it after everybody had given up."""
+        hands, due = SimHands(self.cluster), [one for one in self._late if one[0] <= self.cluster.now]
+        self._late = [one for one in self._late if one not in due]
+        for _, action in due:
+            for deed in hands.deeds(action, late=True):
+                try:
+                    deed()
+                except DeedError:
+                    continue
+
+    def _end_deed(self) -> None:
+        if self.deed is None or self.cluster.now < self.deed[2]:
+            return
+        action, began, _ = self.deed
+        self.deed = None
+        self.outcome = self._perform(action, began)
+        self.point("after the action")
+
+    def _perform(self, action: Action, began: float) -> Outcome:
+        hands, now = SimHands(self.cluster), self.cluster.now
+        fault, self.fault = (self.fault, "") if isinstance(action, CHANGES) else ("", self.fault)
+        deeds = hands.deeds(action)
+        for number, deed in enumerate(deeds):
+            if fault in ("refused", "timeout", "late") or (fault == "half" and number >= len(deeds) // 2):
+                break
+            self.point(f"inside {type(action).__name__}")
+            try:
+                deed()
+            except DeedError:
+                break
+            self._count_start(action)
+        if fault:
+            if fault == "late" and isinstance(action, StartRanks):
+                self._late.append((now + 8.0, action))
+            return Outcome(action, False, now, f"injected: {fault}", "timeout" if fault == "late" else fault)
+        return hands.complete(action, began) if not isinstance(action, StartRanks) else self._started(action)
+
+    def _started(self, action: StartRanks) -> Outcome:
+        """The deeds above did what they could; whoever is missing was refused."""
+        now, nodes = self.cluster.now, self.cluster.deployment.nodes
+        for rank in action.ranks:
+            node, one = self.cluster.nodes[nodes[rank]], self.cluster.rank(rank)
+            if one is None or one.generation != action.generation or not one.runs:
+                present = any(other.rank == rank for other in node.containers)
+                missing = "image-missing" if not node.image else "mount-missing" if not node.mount else "unreachable"
+                return Outcome(action, False, now, "refused", "name-taken" if present else missing, nodes[rank])
+        return Outcome(action, True, now)
+
+    def _decide(self) -> None:
+        if self.deed is not None and not isinstance(self.deed[0], INTERRUPTIBLE):
+            return
+        looked = self.cluster.look(self.state)
+        outcomes = {self.cluster.deployment.name: self.outcome} if self.outcome is not None else {}
+        self._found_again(looked)
+        snapshot = replace(looked, outcomes=outcomes)
+        self.outcome = None
+        for _ in range(CHAIN):
+            before = self.state
+            decision = step(self.cluster.deployment, before, snapshot, self.intent, self.policy, self.cluster.now)
+            self.steps += 1
+            self.check_decision(before, decision, snapshot)
+            snapshot = replace(snapshot, outcomes={})
+            self.point("before persisting")
+            self.state = self.persisted = decision.state
+            self.decision = decision
+            self.events += decision.events
+            self.point("after persisting")
+            if decision.actions or decision.state.phase is before.phase:
+                break
+        self._act(decision)
+
+    def _found_again(self, snapshot: Snapshot) -> None:
+        found = {name for name in self.intent.lost if snapshot.nodes[name].unread is None}
+        self.intent = replace(self.intent, lost=self.intent.lost - found)
+
+    def _act(self, decision: Decision) -> None:
+        action = decision.actions[0] if decision.actions else None
+        if self.deed is not None:
+            same = type(self.deed[0]) is type(action) and self.deed[0].generation == decision.state.generation  # type: ignore[union-attr]
+            if not same and (action is not None or decision.state.phase not in (Phase.WARMUP, Phase.SERVE)):
+                self.deed = None
+            return
+        if action is not None:
+            began = self.cluster.now
+            if isinstance(action, StartRanks):
+                strangers = [one for _, one in self.cluster.running() if one.generation != action.generation]
+                assert all(one.late for one in strangers), f"{strangers} live while {action.generation} starts"
+            self.deed = (action, began, began + SimHands(self.cluster).takes_s(action))
+
+    # ---------------------------------------------------------------------------------------------------- what must hold
+
+    def check_decision(self, before: State, decision: Decision, snapshot: Snapshot) -> None:
+        state, action = decision.state, decision.actions[0] if decision.actions else None
+        if self.intent.paused:
+            assert not decision.actions, "acted while paused"
+        assert state.generation >= before.generation, "a generation went back"
+        if decision.reason == "begin":
+            assert state.generation > self.highest, "a generation was used twice"
+            assert not any(True for _ in self.cluster.ours()), "begun before all was gone"
+            assert not any(node.strays for node in self.cluster.nodes.values()), "begun before all processes were gone"
+            self.highest = state.generation
+        if decision.reason in ("released", "not-yet"):
+            self.automatic = [] if decision.reason == "released" else self.automatic[:-1]
+        recent = [start for start in state.starts if self.cluster.now - start < self.policy.budget.per]
+        assert len(recent) <= self.policy.budget.starts, "more automatic starts than the budget allows"
+        if action is not None:
+            self._check_action(action, snapshot)
+
+    def _check_action(self, action: Action, snapshot: Snapshot) -> None:
+        unread = {name for name, view in snapshot.nodes.items() if view.unread is not None}
+        targets = set(_nodes(action, self.cluster.deployment.nodes))
+        assert not targets & unread, f"{action} on a node that is unread"
+        if isinstance(action, CHANGES):
+            assert not unread - self.intent.lost, f"{action} while a node of the group is unread"
+        if isinstance(action, StopRanks | RemoveRanks | CaptureEvidence):
+            ours = {one.id for _, one in self.cluster.ours()}
+            assert {one.container for one in action.targets} <= ours, "a container that is not ours"
+        if isinstance(action, StartRanks):
+            assert self.intent.wanted == "up", "a start that nobody wants"
+            assert not unread, "a start while a node is lost"
+            assert action.generation == self.state.generation == self.persisted.generation, "started before it was numbered"
+
+    def _count_start(self, action: Action) -> None:
+        """A container came to be: if the start was automatic, it has to be within the budget."""
+        started_at = self.state.started_at
+        if not isinstance(action, StartRanks) or started_at is None or started_at in self.automatic:
+            return
+        if started_at in self.state.starts:
+            self.automatic.append(started_at)
+            recent = [start for start in self.automatic if started_at - start < self.policy.budget.per]
+            assert len(recent) <= self.policy.budget.starts, "more automatic starts than the budget allows"
+
+    def check_cluster(self) -> None:
+        running = [one for _, one in self.cluster.running() if not one.late]
+        assert len({one.generation for one in running}) <= 1, f"two generations run: {running}"
+        ranks = [one.rank for _, one in self.cluster.running()]
+        assert len(ranks) == len(set(ranks)), f"a rank runs twice: {running}"
+        self.highest = max([self.highest, *(one.generation for node in self.cluster.nodes.values() for one in node.containers)])
+
+
+def _nodes(action: Action, nodes: tuple[str, ...]) -> list[str]:
+    match action:
+        case StopRanks() | RemoveRanks() | CaptureEvidence() | KillProcesses():
+            return [one.node for one in action.targets]
+        case CleanNodes():
+            return list(action.nodes)
+        case StartRanks():
+            return [nodes[rank] for rank in action.ranks]
+        case _:
+            return [nodes[0]]
+
+
+__all__ = ["OWNER", "Driver", "Killed"]

@@ -1,0 +1,249 @@
+"""Random faults, wishes and deaths of sparkd, in any order: what must hold holds after each, and in the end it does what is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from sparkd.model.config import Budget, ContainerSpec, Deployment, Mount, Policy
+from sparkd.model.decision import Intent, Phase, State
+
+from .cluster import SimCluster, SimContainer
+from .driver import Driver, Killed
+
+NODES = ("spark1", "spark2")
+DEPLOYMENT = Deployment(
+    name="demo",
+    engine="vllm",
+    nodes=NODES,
+    image="vllm:1",
+    container=ContainerSpec(mounts=(Mount(source="/models", target="/models"),)),
+    digest="d1",
+)
+POLICY = Policy(budget=Budget(starts=3, per=3600.0, per_day=30))
+COUNTED = {"steps": 0}
+
+nodes, ranks = st.sampled_from(NODES), st.sampled_from((0, 1))
+
+
+class Supervised(RuleBasedStateMachine):
+    """One deployment on two nodes, and everything that happens to it."""
+
+    @initialize(up=st.booleans())
+    def begin(self, up: bool) -> None:
+        self.driver = Driver(SimCluster(DEPLOYMENT), POLICY, intent=Intent(wanted="up" if up else "stopped"))
+        self.cluster = self.driver.cluster
+
+    @rule(count=st.integers(1, 12))
+    def time_passes(self, count: int) -> None:
+        self.driver.cycles(count)
+
+    @rule()
+    def it_comes_up(self) -> None:
+        self.driver.until(lambda: self.driver.state.phase is Phase.SERVE, 40)
+
+    # ------------------------------------------------------------------------------------------------------- the engine
+
+    @rule(rank=ranks, code=st.sampled_from((0, 1, 2, 137)))
+    def rank_ends(self, rank: int, code: int) -> None:
+        one = self.cluster.rank(rank)
+        if one is not None and one.runs:
+            one.end(code)
+        self.driver.cycle()
+
+    @rule(rank=ranks)
+    def rank_is_removed(self, rank: int) -> None:
+        for node in self.cluster.nodes.values():
+            node.containers = [one for one in node.containers if one.rank != rank or one.generation == -1]
+        self.driver.cycle()
+
+    @rule(rank=ranks, frozen=st.booleans())
+    def rank_freezes(self, rank: int, frozen: bool) -> None:
+        one = self.cluster.rank(rank)
+        if one is not None:
+            one.frozen = frozen
+
+    @rule()
+    def head_says_dead(self) -> None:
+        one = self.cluster.rank(0)
+        if one is not None:
+            one.dead = True
+
+    @rule(idle=st.booleans())
+    def clients(self, idle: bool) -> None:
+        self.cluster.idle = idle
+
+    # -------------------------------------------------------------------------------------------------------- the nodes
+
+    @rule(node=nodes, reachable=st.booleans())
+    def management_network(self, node: str, reachable: bool) -> None:
+        self.cluster.nodes[node].reachable = reachable
+
+    @rule(up=st.booleans())
+    def fabric(self, up: bool) -> None:
+        self.cluster.fabric = up
+
+    @rule(node=nodes, docker=st.sampled_from(("running", "stopped", "mute")))
+    def docker(self, node: str, docker: str) -> None:
+        self.cluster.nodes[node].docker = docker
+        self.driver.cycle()
+
+    @rule(node=nodes)
+    def power_cut(self, node: str) -> None:
+        self.cluster.power_off(node)
+        self.driver.cycle()
+
+    @rule(node=nodes, after=st.integers(0, 40))
+    def orderly_reboot(self, node: str, after: int) -> None:
+        self.cluster.shut_down(node)
+        self.driver.cycle()
+        self.cluster.power_off(node)
+        self.driver.cycles(after)
+        self.cluster.power_on(node)
+
+    @rule(node=nodes)
+    def power_on(self, node: str) -> None:
+        self.cluster.power_on(node)
+
+    @rule(node=nodes, image=st.booleans(), mount=st.booleans(), port_held=st.booleans(), sockets=st.booleans())
+    def what_a_start_needs(self, node: str, image: bool, mount: bool, port_held: bool, sockets: bool) -> None:
+        one = self.cluster.nodes[node]
+        one.image, one.mount, one.port_held, one.sockets = image, mount, port_held, sockets
+
+    @rule(node=nodes)
+    def a_stray_process(self, node: str) -> None:
+        self.cluster.nodes[node].strays.append(self.cluster.next_id())
+
+    @rule(node=nodes, there=st.booleans(), generation=st.integers(0, 60))
+    def a_foreign_container(self, node: str, there: bool, generation: int) -> None:
+        one = self.cluster.nodes[node]
+        rank = NODES.index(node)
+        one.containers = [other for other in one.containers if other.owner != "somebody"]
+        if there and not any(other.rank == rank for other in one.containers):
+            serial = self.cluster.next_id()
+            one.containers.append(SimContainer(f"f{serial}", rank, generation, "somebody", "running", pid=serial))
+
+    @rule(node=nodes, stuck=st.booleans())
+    def kills_hang(self, node: str, stuck: bool) -> None:
+        self.cluster.nodes[node].stuck = stuck
+
+    # ------------------------------------------------------------------------------------------------- sparkd and people
+
+    @rule(fault=st.sampled_from(("refused", "half", "timeout", "late")))
+    def next_action_fails(self, fault: str) -> None:
+        self.driver.fault = fault
+
+    @rule(after=st.integers(0, 12))
+    def sparkd_dies(self, after: int) -> None:
+        left = [after]
+
+        def die(where: str) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed(where)
+
+        self.driver.point = die
+        self.driver.cycles(4)
+        self.driver.point = lambda name: None
+
+    @rule()
+    def journal_is_lost(self) -> None:
+        self.driver.reborn(State())
+        self.driver.automatic = []
+
+    @rule(wanted=st.sampled_from(("up", "stopped")))
+    def start_or_stop(self, wanted: str) -> None:
+        intent = self.driver.intent
+        if not intent.paused:
+            release = intent.release + (wanted == "up")
+            self.driver.intent = replace(intent, wanted=wanted, release=release, lost=frozenset())
+        self.driver.cycle()
+
+    @rule(node=nodes)
+    def stop_and_assume_lost(self, node: str) -> None:
+        if not self.driver.intent.paused and self.cluster.nodes[node].unread:
+            self.driver.intent = replace(self.driver.intent, wanted="stopped", lost=frozenset({node}))
+        self.driver.cycle()
+
+    @rule()
+    def restart(self) -> None:
+        intent = self.driver.intent
+        if not intent.paused:
+            self.driver.intent = replace(intent, wanted="up", restart=intent.restart + 1)
+        self.driver.cycle()
+
+    @rule(paused=st.booleans())
+    def pause_or_resume(self, paused: bool) -> None:
+        self.driver.intent = replace(self.driver.intent, paused=paused)
+        self.driver.cycle()
+
+    @rule()
+    def release(self) -> None:
+        self.driver.intent = replace(self.driver.intent, release=self.driver.intent.release + 1)
+        self.driver.cycle()
+
+    # ---------------------------------------------------------------------------------------------------------- the end
+
+    def teardown(self) -> None:
+        if not hasattr(self, "driver"):
+            return
+        self.everything_is_well_again()
+        if self.driver.intent.wanted == "stopped":
+            self.it_stays_stopped()
+        else:
+            self.it_serves_or_waits_for_a_person()
+        COUNTED["steps"] += self.driver.steps
+
+    def everything_is_well_again(self) -> None:
+        self.driver.intent = replace(self.driver.intent, paused=False)
+        self.driver.fault, self.cluster.fabric = "", True
+        for name, node in self.cluster.nodes.items():
+            self.cluster.power_on(name)
+            node.reachable, node.docker, node.stopping, node.stuck = True, "running", False, False
+            node.image = node.mount = node.sockets = True
+            node.port_held = False
+            node.containers = [one for one in node.containers if one.owner != "somebody"]
+            for one in node.containers:
+                one.frozen = False
+
+    def it_stays_stopped(self) -> None:
+        driver = self.driver
+        assert driver.until(lambda: driver.state.reason == "stopped", 60), f"not stopped: {driver.state.sentence}"
+        driver.cycles(3)
+        assert driver.state.phase is Phase.STOPPED
+        assert not list(self.cluster.ours())
+
+    def it_serves_or_waits_for_a_person(self) -> None:
+        driver = self.driver
+        held = lambda: driver.state.hold is not None and not driver.state.hold.heals_itself  # noqa: E731
+
+        def settled() -> bool:
+            return (driver.state.phase is Phase.SERVE and self.cluster.answers(driver.state.generation)) or held()
+
+        assert driver.until(settled, 900), f"{driver.state.phase}: {driver.state.sentence}"
+        if held():
+            assert driver.state.hold is not None
+            assert driver.state.hold.fact == "budget" or driver.state.hold.fact.startswith("exit"), driver.state.hold
+            driver.intent = replace(driver.intent, release=driver.intent.release + 1)
+            driver.cycle()
+            assert driver.until(settled, 400), f"after a release: {driver.state.sentence}"
+        driver.cycles(2)
+        assert driver.state.phase is Phase.SERVE
+
+
+def test_what_must_hold_holds_in_20000_steps() -> None:
+    COUNTED["steps"] = 0
+    run_state_machine_as_test(Supervised, settings=settings.get_profile("ci"))
+    assert COUNTED["steps"] >= 20_000
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(6 * 3600)
+def test_what_must_hold_holds_in_a_million_steps() -> None:
+    COUNTED["steps"] = 0
+    while COUNTED["steps"] < 1_000_000:
+        run_state_machine_as_test(Supervised, settings=settings.get_profile("nightly"))

@@ -1,0 +1,236 @@
+"""The `sparkd` command around ctl: run, config check, render, version, help and completion."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click import Command, Group
+from click.testing import CliRunner, Result
+from ctl_daemon import daemon, sparkd
+from ctl_scenes import serving, two
+
+from sparkd.cli import cli
+from sparkd.errors import ConfigError, Problem
+
+CLUSTER = """\
+cluster: desk
+nodes:
+  spark1: {address: local, data_address: 10.0.0.1}
+  spark2: {address: 192.168.1.12, data_address: 10.0.0.2}
+"""
+DEPLOYMENT = """\
+name: ds4-flash
+engine: vllm
+nodes: [spark1, spark2]
+image: ghcr.io/example/dgx-vllm:nightly
+model: /models/DeepSeek-V4-Flash
+secrets: {HF_TOKEN: {file: /etc/sparkd/hf_token}}
+args: {tensor-parallel-size: 2}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPARKD_SOCKET", str(tmp_path / "no-daemon"))
+    (tmp_path / "deployments").mkdir()
+    (tmp_path / "sparkd.yaml").write_text(CLUSTER)
+    (tmp_path / "deployments" / "ds4-flash.yaml").write_text(DEPLOYMENT)
+    return tmp_path
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def test_config_check_counts_what_is_right(config: Path) -> None:
+    for words in (("config", "check", config), ("config", "check", "--config", config / "sparkd.yaml")):
+        result = run(*words)
+        assert result.exit_code == 0
+        assert result.stdout == "ok: 2 nodes, 1 deployment\n"
+    answer = json.loads(run("config", "check", "--json", config).stdout)
+    assert answer == {"schema": 1, "ok": True, "nodes": 2, "deployments": 1, "problems": []}
+
+
+def test_the_environment_names_the_configuration(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKD_CONFIG", str(config))
+    assert run("config", "check").exit_code == 0
+
+
+def test_config_check_prints_every_problem_of_every_file(config: Path) -> None:
+    (config / "sparkd.yaml").write_text(CLUSTER + "polcy: {}\n")
+    (config / "deployments" / "ds4-flash.yaml").write_text(DEPLOYMENT + "prot: 8000\nnodes: [spark1]\n")
+    result = run("config", "check", config)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    for words in ("sparkd.yaml:5", "polcy", "ds4-flash.yaml:8", "prot", "ds4-flash.yaml:9"):
+        assert words in result.stderr
+    answer = json.loads(run("config", "check", config, "--json").stdout)
+    assert answer["ok"] is False
+    assert {problem["line"] for problem in answer["problems"]} >= {5, 8, 9}
+
+
+def test_no_configuration_at_all_is_2(tmp_path: Path) -> None:
+    for words in (("config", "check", tmp_path / "x"), ("render", "a", "--config", tmp_path / "x")):
+        result = run(*words)
+        assert result.exit_code == 2
+        assert "no such file" in result.stderr
+
+
+def test_render_shows_every_rank_and_no_secret(config: Path) -> None:
+    shown = run("render", "ds4-flash", "--config", config)
+    assert shown.exit_code == 0
+    assert [line for line in shown.stdout.splitlines() if line.startswith("# ")] == [
+        "# rank 0 on spark1",
+        "# rank 1 on spark2",
+    ]
+    assert "/etc/sparkd/hf_token" in shown.stdout
+    assert run("render", "ds4-flash", "--rank", "1", "--format", "script", "--config", config).stdout.startswith("#!")
+
+
+def test_render_as_json_takes_owner_and_generation_from_the_daemon(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def identity() -> tuple[str, str]:
+        answer = json.loads(run("render", "ds4-flash", "--format", "json", "--rank", "1", "--config", config).stdout)
+        assert [rank["rank"] for rank in answer["ranks"]] == [1]
+        env = answer["ranks"][0]["env"]
+        return env["SPARKD_OWNER"], env["SPARKD_GENERATION"]
+
+    assert identity() == ("00000000-0000-0000-0000-000000000000", "1")
+    answer = serving()
+    answer["daemon"]["owner"] = "5a1c2c3e-0000-4000-8000-000000000001"
+    with daemon(answer) as server:
+        monkeypatch.setenv("SPARKD_SOCKET", server.socket_path)
+        assert identity() == ("5a1c2c3e-0000-4000-8000-000000000001", "14")
+
+
+def test_render_of_what_is_not_there(config: Path) -> None:
+    (config / "deployments" / "broken.yaml").write_text("name: broken\n")
+    for words, said in (
+        (("ds4-flsh",), "did you mean ds4-flash?"),
+        (("ds4-flash", "--rank", "2"), "its ranks are 0 to 1"),
+        (("broken",), "broken.yaml"),
+    ):
+        result = run("render", *words, "--config", config)
+        assert result.exit_code == 2
+        assert said in result.stderr
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_run_hands_on_the_daemons_exit_code(code: int, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    def supervise(path: Path) -> int:
+        started.append(path)
+        return code
+
+    replace_daemon(monkeypatch, supervise)
+    assert run("run", "--config", config).exit_code == code
+    assert started == [config]
+
+
+def test_run_with_a_bad_configuration_prints_every_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> int:
+        raise ConfigError((Problem("a.yaml", 3, "x", "wrong", "write y"), Problem("b.yaml", 0, "", "missing")))
+
+    replace_daemon(monkeypatch, refuse)
+    result = run("run")
+    assert result.exit_code == 2
+    assert result.stderr == "a.yaml:3: x: wrong (write y)\nb.yaml: missing\n2 problems in the configuration\n"
+
+
+def replace_daemon(monkeypatch: pytest.MonkeyPatch, function: object) -> None:
+    module = ModuleType("sparkd.daemon")
+    module.run = function  # type: ignore[attr-defined]  # stands for the real one, which supervises for ever
+    monkeypatch.setitem(sys.modules, "sparkd.daemon", module)
+
+
+def test_version() -> None:
+    assert re.fullmatch(r"sparkd \d+\.\d+\.\d+\n", run("version").stdout)
+    assert set(json.loads(run("version", "--json").stdout)) == {"schema", "version"}
+
+
+def commands(group: Group, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Command]]:
+    found = []
+    for name, command in group.commands.items():
+        found.append(((*path, name), command))
+        if isinstance(command, Group):
+            found += commands(command, (*path, name))
+    return found
+
+
+EVERY = commands(cli)
+
+
+@pytest.mark.parametrize("path", [path for path, _ in EVERY], ids=" ".join)
+def test_help_of_every_command_fits_and_every_option_is_explained(path: tuple[str, ...]) -> None:
+    for flag in ("--help", "-h"):
+        shown = run(*path, flag)
+        assert shown.exit_code == 0
+        assert max(map(len, shown.stdout.splitlines())) <= 90
+    command = dict(EVERY)[path]
+    for option in command.params:
+        assert option.param_type_name == "argument" or getattr(option, "help", None), f"{path}: {option.name}"
+
+
+def test_only_what_exists_is_listed() -> None:
+    verbs = [path[1] for path, _ in EVERY if path[0] == "ctl" and len(path) == 2]
+    assert verbs == [
+        "status",
+        "watch",
+        "why",
+        "logs",
+        "history",
+        "nodes",
+        "start",
+        "stop",
+        "restart",
+        "pause",
+        "resume",
+        "release",
+    ]
+    assert [path[0] for path, _ in EVERY if len(path) == 1] == ["run", "config", "render", "version", "ctl"]
+
+
+@pytest.mark.parametrize(
+    ("words", "suggested"),
+    [(("ctl", "stauts"), "status"), (("confg",), "config"), (("ctl", "logs", "--folow"), "--follow")],
+)
+def test_a_typo_gets_a_suggestion(words: tuple[str, ...], suggested: str) -> None:
+    result = run(*words)
+    assert result.exit_code == 2
+    assert suggested in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("sparkd ctl status ds", ["ds4-flash"]),
+        ("sparkd ctl logs ", ["bge-m3", "ds4-flash"]),
+        ("sparkd ctl stop --assume-lost spark2 --assume-lost sp", ["spark1", "spark2"]),
+        ("sparkd ctl re", ["restart", "resume", "release"]),
+    ],
+)
+def test_completion_knows_names(typed: str, offered: list[str], tmp_path: Path) -> None:
+    words = typed.split() + ([""] if typed.endswith(" ") else [])
+    env = {
+        "_SPARKD_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    with daemon(two()) as server:
+        shown = sparkd(server.socket_path, env=env)
+    assert sorted(shown.stdout.split()) == sorted(f"plain,{word}" for word in offered)
+    without = sparkd(str(tmp_path / "none"), env=env)
+    assert without.stderr == ""
+    assert without.stdout.strip() == "" or "ctl re" in typed
+
+
+def test_the_documented_completion_line_gives_a_script() -> None:
+    assert "_SPARKD_COMPLETE=bash_source sparkd" in run("--help").stdout
+    assert "complete" in sparkd("/nowhere", env={"_SPARKD_COMPLETE": "zsh_source"}).stdout

@@ -1,0 +1,249 @@
+"""watch, why, logs, history, nodes: what they show, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+from ctl_daemon import Daemon, check_golden, daemon, environment, error, on_terminal, sparkd
+from ctl_scenes import Json, held, serving, starting, stopped, two, unknown_node
+
+WHY: Json = {
+    "schema": 1,
+    "deployment": "ds4-flash",
+    "sentence": "held: the same exit twice in a row",
+    "reason": "held-permanent",
+    "rule": "exit 127 twice in a row is permanent: the command does not exist, and trying again cannot change that",
+    "cause": {
+        "class": "permanent",
+        "signature": "exit-127",
+        "text": "the entry point /workspace/start.sh does not exist in the image",
+        "confidence": "certain",
+        "rank": 1,
+        "evidence": [
+            {"source": "1@spark2 log", "line": 1, "text": "bash: /workspace/start.sh: No such file or directory"},
+            {"source": "inspect", "line": None, "text": "State.ExitCode 127"},
+        ],
+        "fix": "bake it into the image, or correct `container.entrypoint` in ds4-flash.yaml",
+    },
+    "also": [],
+}
+
+
+def event(at: str, kind: str, sentence: str, generation: int = 13, **more: object) -> Json:
+    return {
+        "at": at,
+        "deployment": "ds4-flash",
+        "generation": generation,
+        "kind": kind,
+        "sentence": sentence,
+        "reason": kind,
+        "class": None,
+        "signature": None,
+        "by": None,
+        "message": None,
+        **more,
+    }
+
+
+HISTORY = [
+    event("2026-11-27T03:10:12Z", "serving", "serving again after 9 min 41 s, canary 37.1 tok/s", 14),
+    event(
+        "2026-11-27T03:00:31Z",
+        "failed",
+        "rank 1 on spark2 is gone: its container exited with 137, all ranks are stopped",
+    ),
+    event("2026-11-26T18:04:00Z", "started", "started as generation 13", by="milo", message="new image"),
+]
+LOGS = [
+    {"at": "2026-11-27T03:00:31.250Z", "rank": 1, "node": "spark2", "stream": "stderr", "text": "second"},
+    {
+        "at": "2026-11-27T03:00:30.125Z",
+        "rank": 0,
+        "node": "spark1",
+        "stream": "stdout",
+        "text": "\x1b[32mfirst\x1b[0m\x07 loading\r90%\r100%",
+    },
+    {"at": "2026-11-27T03:00:32Z", "rank": 0, "node": "spark1", "stream": "stdout", "text": "\tthird"},
+]
+
+
+def ndjson(*objects: Json) -> list[str]:
+    return [json.dumps(one) for one in objects]
+
+
+def test_why_shows_cause_evidence_rule_and_next_step() -> None:
+    with daemon(held()) as server:
+        server.why = WHY
+        shown = sparkd(server.socket_path, "ctl", "why")
+        assert json.loads(sparkd(server.socket_path, "ctl", "why", "--json").stdout) == WHY
+    assert shown.returncode == 0
+    check_golden("why", shown.stdout)
+
+
+def test_why_of_what_never_failed() -> None:
+    with daemon(serving()) as server:
+        shown = sparkd(server.socket_path, "ctl", "why")
+    assert "it has not failed" in shown.stdout
+
+
+def test_nodes_is_one_row_a_node_and_says_why_one_is_unread() -> None:
+    with daemon(unknown_node()) as server:
+        shown = sparkd(server.socket_path, "ctl", "nodes")
+        answer = json.loads(sparkd(server.socket_path, "ctl", "nodes", "--json").stdout)
+    assert [one["name"] for one in answer["nodes"]] == ["spark1", "spark2"]
+    check_golden("nodes", shown.stdout)
+
+
+def test_history_is_oldest_first_and_fits() -> None:
+    with daemon(serving()) as server:
+        server.history = HISTORY
+        shown = sparkd(server.socket_path, "ctl", "history", "--limit", "5", "ds4-flash").stdout
+        assert "/api/v1/history?deployment=ds4-flash&limit=5" in server.asked
+        answer = json.loads(sparkd(server.socket_path, "ctl", "history", "--json").stdout)
+    assert answer == {"schema": 1, "events": HISTORY}
+    check_golden("history", shown)
+    with daemon(two()) as server:
+        server.history = HISTORY
+        assert "18:04:00 ds4-flash g13  started" in sparkd(server.socket_path, "ctl", "history").stdout
+
+
+def test_history_of_nothing() -> None:
+    with daemon(serving()) as server:
+        assert "Nothing has happened yet." in sparkd(server.socket_path, "ctl", "history").stdout
+
+
+def test_logs_are_interleaved_by_time_with_rank_and_node_and_cannot_move_the_cursor() -> None:
+    with daemon(serving()) as server:
+        server.logs = ndjson(*LOGS)
+        shown = sparkd(server.socket_path, "ctl", "logs", "--tail", "7")
+        one = sparkd(server.socket_path, "ctl", "logs", "--rank", "1")
+        raw = sparkd(server.socket_path, "ctl", "logs", "--json")
+        assert "/api/v1/deployments/ds4-flash/logs?tail=7&follow=false" in server.asked
+    assert shown.stdout.splitlines() == [
+        "03:00:30.125 0@spark1 100%",
+        "03:00:31.250 1@spark2 second",
+        "03:00:32.000 0@spark1 \tthird",
+    ]
+    assert one.stdout == "03:00:31.250 1@spark2 second\n"
+    assert sorted(raw.stdout.splitlines()) == sorted(server.logs)
+
+
+def test_logs_of_a_rank_that_is_not_there() -> None:
+    with daemon(serving()) as server:
+        answer = sparkd(server.socket_path, "ctl", "logs", "--rank", "2")
+    assert answer.returncode == 2
+    assert "its ranks: 0, 1" in answer.stderr
+
+
+def test_logs_that_end_in_an_error_say_so() -> None:
+    with daemon(serving()) as server:
+        server.logs = ndjson(
+            LOGS[0], error("docker_mute", "docker on spark2: no answer in 5 s", "systemctl status docker")
+        )
+        answer = sparkd(server.socket_path, "ctl", "logs")
+    assert answer.returncode == 1
+    assert "docker on spark2: no answer in 5 s" in answer.stderr
+    with daemon(serving()) as server:
+        server.logs = ["<html>"]
+        assert sparkd(server.socket_path, "ctl", "logs").returncode == 3
+
+
+def follow(
+    server: Daemon, *words: str, until: Callable[[str], bool], meanwhile: Callable[[], None] | None = None
+) -> tuple[str, int]:
+    """Reads lines until `until` accepts one, then types ctrl-C; the text so far and the exit code."""
+    command = [sys.executable, "-m", "sparkd", *words]
+    env = environment(server.socket_path)
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        rescue = threading.Timer(20, process.kill)
+        rescue.start()
+        text = ""
+        for line in process.stdout:
+            text += line
+            if meanwhile:
+                meanwhile()
+                meanwhile = None
+            if until(line):
+                break
+        process.send_signal(signal.SIGINT)
+        text += process.stdout.read()
+        code = process.wait(20)
+        rescue.cancel()
+    return text, code
+
+
+def test_following_logs_shows_lines_as_they_come_and_ends_with_ctrl_c() -> None:
+    with daemon(serving()) as server:
+        server.logs = ndjson(*LOGS)
+        text, code = follow(server, "ctl", "logs", "-f", until=lambda line: "third" in line)
+    assert code == 0
+    assert [line.split()[1] for line in text.splitlines()] == ["1@spark2", "0@spark1", "0@spark1"]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_following_history_shows_nothing_twice(as_json: bool) -> None:
+    late = event("2026-11-27T06:00:00Z", "restarted", "a late event", 15)
+    other = {**late, "deployment": "bge-m3", "sentence": "of another"}
+    with daemon(two()) as server:
+        server.history = HISTORY
+        server.events = [("status", serving()), ("event", HISTORY[0]), ("event", other), ("event", late)]
+        words = ("ctl", "history", "ds4-flash", "-f", *(["--json"] if as_json else []))
+        text, code = follow(server, *words, until=lambda line: "a late event" in line)
+    assert code == 0
+    assert text.count("serving again") == 1
+    assert "of another" not in text
+    if as_json:
+        assert [json.loads(line) for line in text.splitlines()] == [*reversed(HISTORY), late]
+
+
+def test_watch_as_json_is_ndjson_of_the_event_stream() -> None:
+    with daemon(serving()) as server:
+        server.events = [("status", serving()), ("event", HISTORY[0])]
+        text, code = follow(server, "ctl", "watch", "--json", until=lambda line: '"event": "event"' in line)
+    assert code == 0
+    first, second = (json.loads(line) for line in text.splitlines())
+    assert first == {**serving(), "event": "status"}
+    assert second == {"schema": 1, **HISTORY[0], "event": "event"}
+
+
+def test_watch_without_a_terminal_says_what_changes() -> None:
+    with daemon(serving(), serving(), starting(), starting(), stopped()) as server:
+        server.events = [("status", serving())] * 4
+        text, code = follow(server, "ctl", "watch", until=lambda line: "stopped" in line)
+    assert code == 0
+    assert [line.partition(" ")[2].split(":")[0].rstrip(".") for line in text.splitlines()] == [
+        "ds4-flash is serving",
+        "ds4-flash is starting",
+        "ds4-flash is stopped, as wanted",
+    ]
+
+
+def test_watch_on_a_terminal_redraws_the_screen_in_place() -> None:
+    with daemon(serving(), serving(), held()) as server:
+        server.events = [("status", serving())] * 2
+        session = on_terminal(server.socket_path, "ctl", "watch", interrupt_at="NOT serving")
+    assert session.code == 0
+    assert session.text.startswith("\x1b[2J\x1b[H")
+    assert session.text.count("\x1b[H") >= 2
+    assert "Traceback" not in session.text
+
+
+def test_watch_goes_on_when_sparkd_goes_away() -> None:
+    with daemon(serving()) as server:
+        server.events = [("status", serving())]
+
+        def away() -> None:
+            os.rename(server.socket_path, f"{server.socket_path}.away")
+            server.hold_streams_open.set()
+
+        text, code = follow(server, "ctl", "watch", until=lambda line: "cannot be reached" in line, meanwhile=away)
+    assert code == 0
+    assert text.splitlines()[-1].endswith("No such file or directory")
