@@ -73,7 +73,7 @@ async def _main(config: Config, config_path: Path, journal: Journal) -> int:
         service = Service(supervisor, notifier)
         await service.learn()
         supervisor.published = _Systemd(service).published
-        async with _closing(access, journal), api.serve(service, cluster, counters):
+        async with _closing(access, journal, notifier), api.serve(service, cluster, counters):
             for way in ways.values():
                 group.start_soon(way.run)
             for node in access.values():
@@ -111,10 +111,11 @@ def _access(node: Node, host: hosts.Host, owner: str) -> NodeAccess:
 
 
 @asynccontextmanager
-async def _closing(access: dict[str, NodeAccess], journal: Journal) -> AsyncIterator[None]:
+async def _closing(access: dict[str, NodeAccess], journal: Journal, notifier: notify.Notifier) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        notifier.close()
         with anyio.move_on_after(CLOSE_S, shield=True):
             for node in access.values():
                 await node.docker.aclose()

@@ -149,7 +149,7 @@ class _Seen(Collector):
             except Exception:
                 # One part that raises would take the whole page down, in the middle of the incident
                 # (prometheus/client_python#84); this is a boundary, like that of the API.
-                log.exception("a part of the metrics failed", part=part.__name__)
+                log.exception("a part of the metrics failed", part=repr(part))
 
 
 Json = Mapping[str, Any]
@@ -164,11 +164,19 @@ def _gauge(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[t
 
 
 def _daemon(view: ClusterView, now: Json) -> Iterator[Metric]:
-    build = Metric("sparkd_build", "The version that runs.", "info")  # type: ignore[no-untyped-call]
+    build = Metric("sparkd_build", "The version that runs.", "info")
     build.add_sample("sparkd_build_info", {"version": view.daemon.version}, 1)
     yield build
     age = view.at - view.snapshot.at if view.snapshot is not None else None
     yield _gauge("snapshot_age_seconds", "Age of the last look at the nodes.", (), [((), age)])
+
+
+FIGURES: tuple[tuple[str, str, Callable[[Json], Any]], ...] = (
+    ("wanted", "1 while it is wanted up.", lambda one: one["wanted"] == "up"),
+    ("serving", "1 while it answers real requests.", lambda one: one["serving"]),
+    ("generation", "Number of the group start that runs, or ran last.", lambda one: one["generation"]),
+    ("held", "1 while sparkd has given up starting it.", lambda one: one["phase"] == Phase.HELD),
+)
 
 
 def _deployments(view: ClusterView, now: Json) -> Iterator[Metric]:
@@ -179,12 +187,7 @@ def _deployments(view: ClusterView, now: Json) -> Iterator[Metric]:
         ("deployment", "phase"),
         [((one["name"], str(phase)), one["phase"] == phase) for one in all_of_them for phase in Phase],
     )
-    for metric, text, value in (
-        ("wanted", "1 while it is wanted up.", lambda one: one["wanted"] == "up"),
-        ("serving", "1 while it answers real requests.", lambda one: one["serving"]),
-        ("generation", "Number of the group start that runs, or ran last.", lambda one: one["generation"]),
-        ("held", "1 while sparkd has given up starting it.", lambda one: one["phase"] == Phase.HELD),
-    ):
+    for metric, text, value in FIGURES:
         yield _gauge(f"deployment_{metric}", text, name, [((one["name"],), value(one)) for one in all_of_them])
     rates = [((one["name"],), (one["canary"] or {}).get("tokens_per_second")) for one in all_of_them]
     yield _gauge("canary_tokens_per_second", "Rate of the last real completion.", name, rates)
@@ -239,4 +242,4 @@ def _engines(view: ClusterView, now: Json) -> Iterator[Metric]:
     )
 
 
-PARTS = (_daemon, _deployments, _ranks, _nodes, _engines)
+PARTS: tuple[Callable[[ClusterView, Json], Iterator[Metric]], ...] = (_daemon, _deployments, _ranks, _nodes, _engines)

@@ -21,7 +21,7 @@ from sparkd.model.config import BrokenDeployment, Deployment
 from sparkd.model.decision import Failure, SendCanary, State, WarmUp
 from sparkd.model.snapshot import Canary, Container, Snapshot, Unknown
 from sparkd.model.view import ClusterView, DaemonFacts, node_since
-from sparkd.notify import Notifier
+from sparkd.notify import Notifier, edges
 from sparkd.operations import VERBS, Wish, changed, conflict, progress
 from sparkd.redact import Redactor
 from sparkd.runtimes.logs import LogLine
@@ -84,7 +84,8 @@ class Service:
                     self._canaries[name] = outcome.value
         shown = status(self.view())
         self._hub.publish("status", shown)
-        self._notifier.compare(self._before, shown)
+        for note in edges(self._before, shown, self._supervisor.cluster.policy.notice_after):
+            self._notifier.offer(note)
         self._before = shown
         return shown
 

@@ -64,7 +64,7 @@ def deployment_status(view: ClusterView, deployment: Deployment | BrokenDeployme
     state = view.states.get(deployment.name, State())
     ranks = [rank_status(view, deployment, state, *place) for place in _places(view, deployment)]
     if isinstance(deployment, BrokenDeployment):
-        return _common(view, deployment, state, ranks, serving=False) | _broken(deployment)
+        return _common(view, deployment, state, ranks, serving=False) | _broken(view, deployment)
     serving = _serving(state, ranks, view.at, deployment.policy.suspect_after)
     changed = bool(state.digest) and state.digest != deployment.digest
     return _common(view, deployment, state, ranks, serving) | {
@@ -108,16 +108,17 @@ def _common(
     }
 
 
-def _broken(deployment: BrokenDeployment) -> Json:
+def _broken(view: ClusterView, deployment: BrokenDeployment) -> Json:
     """What differs where the file cannot be used: held by its own text, until the file is right."""
     problems = list(deployment.problems) or [f"{deployment.file} cannot be used"]
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    fix = f"correct {deployment.file}, then `sparkd config check` and `sparkd ctl reload`"
+    fix = f"correct {deployment.file}, then `sparkd config check` and `systemctl restart sparkd` (engines go on)"
     return {
         "phase": str(Phase.HELD),
         "sentence": f"its file cannot be used: {problems[0]}{more}",
         "reason": "held-config",
-        "hold": _hold(Hold(FailureClass.PERMANENT, "config", "\n".join(problems), fix, heals_itself=True)),
+        "hold": _hold(Hold(FailureClass.PERMANENT, "config", "\n".join(problems), fix, heals_itself=False)),
+        "since": rfc3339(view.daemon.since_wall),
         "next": None,
         "start": None,
         "problems": problems,

@@ -117,20 +117,20 @@ class Supervisor:
         async with anyio.create_task_group() as self._group:
             planned = clock.now()
             while True:
-                started = clock.now()
                 again = await self._guarded_cycle()
-                self.counters.loop(clock.now() - started)
-                self.last_loop = clock.now()
-                self.published(self)
                 planned = await self._pause(planned, again)
 
     async def _guarded_cycle(self) -> bool:
+        started, again = clock.now(), False
         try:
-            return await self.cycle()
+            again = await self.cycle()
+            self.counters.loop(clock.now() - started)
+            self.last_loop = clock.now()
+            self.published(self)
         except Exception:
             # The loop must outlive its own bugs: an engine that serves needs no sparkd, a dead one does.
             log.exception("cycle failed", hint="this is a bug in sparkd; please report it with this trace")
-            return False
+        return again
 
     async def _pause(self, planned: float, again: bool) -> float:
         """Wait for the next planned time, or less when woken. Returns the new planned time."""

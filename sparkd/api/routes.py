@@ -129,12 +129,16 @@ class Routes:
             return await relay(request, "application/x-ndjson", self._lines(name, tail, follow), b"\n")
 
     async def _lines(self, name: str, tail: int, follow: bool) -> AsyncGenerator[bytes]:
+        lines = self.service.logs(name, tail, follow)
         try:
-            async for one in self.service.logs(name, tail, follow):
+            async for one in lines:
                 yield line(one)
         except SparkdError as error:  # the status was sent long ago: the last line tells
             code, fix = getattr(error, "code", "failed"), getattr(error, "fix", "")
             yield line({"schema": 1, "error": {"code": code, "text": str(error), "fix": fix}})
+        finally:
+            if isinstance(lines, AsyncGenerator):
+                await lines.aclose()
 
     # ---------------------------------------------------------------------------------------------------------- write
 

@@ -129,7 +129,7 @@ def why(api: Api, name: str | None, as_json: bool) -> int:
 @name
 @click.option("-f", "--follow", is_flag=True, help="Go on as the engine writes.")
 @click.option(
-    "--tail", type=click.IntRange(min=0), default=100, show_default=True, metavar="N", help="Begin with N lines a rank."
+    "--tail", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="The last N lines."
 )
 @click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this rank.")
 @verb
@@ -146,7 +146,7 @@ def logs(api: Api, name: str | None, follow: bool, tail: int, rank: int | None, 
 @ctl.command()
 @name
 @click.option("-f", "--follow", is_flag=True, help="Go on as things happen.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Last N.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N", help="Last N.")
 @verb
 def history(api: Api, name: str | None, follow: bool, limit: int, as_json: bool) -> int:
     """What happened: starts, failures, holds, and who asked for what.

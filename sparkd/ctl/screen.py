@@ -155,9 +155,15 @@ def _more(shown: list[Deployment], status: Status, term: Terminal) -> Iterator[s
         return
     worst = shown[0]
     name = f" {worst.name}" if len(status.deployments) > 1 else ""
+    unusable = worst.hold is not None and worst.hold.fact == "config"
     for applies, command, what in (
+        (unusable, "sparkd config check", "every problem of every file"),
         (worst.phase in STARTING, f"sparkd ctl watch{name}", "the same, kept up to date"),
-        (bool(worst.last_failure or worst.hold), f"sparkd ctl why{name}", "the cause, with the evidence"),
+        (
+            bool(worst.last_failure or worst.hold) and not unusable,
+            f"sparkd ctl why{name}",
+            "the cause, with the evidence",
+        ),
         (any(rank.container for rank in worst.ranks), f"sparkd ctl logs{name} -f", "what the engine says, all ranks"),
         (True, f"sparkd ctl history{name}", "what happened before"),
     ):

@@ -149,6 +149,8 @@ def _after_hold(deployment: Deployment) -> str:
     if deployment.hold and deployment.hold.heals_itself:
         fact = f" ({deployment.hold.fact})" if deployment.hold.fact else ""
         return f"goes on by itself once that is right: sparkd keeps checking it{fact}"
+    if deployment.hold and deployment.hold.fact == "config":
+        return "nothing by itself: its file has to be corrected first"
     return f"nothing by itself: fix the cause, then `sparkd ctl release {deployment.name}`"
 
 

@@ -45,11 +45,6 @@ class Group:
         """The highest generation on a label of ours, 0 without one."""
         return max((container.generation for _, container in self.ours), default=0)
 
-    @property
-    def highest(self) -> int:
-        """The highest generation on any label: the next one is above it, whoever wrote it."""
-        return max((container.generation for _, container in self.ours + self.foreign), default=0)
-
 
 def gather(deployment: Deployment, state: State, snapshot: Snapshot, intent: Intent) -> Group:
     """Collect the facts about one deployment. A lost node counts as lost only while it really cannot be read."""

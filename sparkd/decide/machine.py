@@ -56,6 +56,7 @@ def step(
     """
     state = _nothing_to_release(absorb(state, snapshot, deployment.name), intent)
     group = gather(deployment, state, snapshot, intent)
+    state = replace(state, highest=max(state.highest, group.newest))
     case = Case(deployment, state, snapshot, intent, policy, now, group, ENGINES[deployment.engine])
     for wish in WISHES:
         decision = wish(case)

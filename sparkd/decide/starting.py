@@ -73,7 +73,7 @@ def cleanup(case: Case) -> Decision:
     occupied = _ports(case)
     if occupied is not None:
         return occupied
-    generation = max(case.state.generation, case.group.highest) + 1
+    generation = max(case.state.generation, case.state.highest) + 1
     if case.state.cleaned != generation:
         action = CleanNodes(tuple(case.group.views), generation, drop_caches=True)
         return decide(case.state, "cleaning up: dropping caches and unused shared memory", "clean-nodes", [action])

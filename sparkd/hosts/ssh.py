@@ -103,6 +103,9 @@ class SshHost:
                 client_factory=lambda: client,
                 config=None,  # nobody's ~/.ssh/config changes how sparkd connects
                 agent_path=None,
+                # Nor anything else in a home folder, which the daemon's own sandbox hides (asyncssh looks at ~/.ssh/crt).
+                x509_trusted_certs=None,
+                x509_trusted_cert_paths=[],
                 preferred_auth="publickey",
                 keepalive_interval=KEEPALIVE_S,
                 keepalive_count_max=KEEPALIVE_COUNT,

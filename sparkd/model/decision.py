@@ -142,6 +142,8 @@ class State:
     since: float = 0.0
     since_wall: float = 0.0
     generation: int = 0
+    highest: int = 0
+    """The highest generation ever seen on a label: the next one is above it, even when the journal had been lost."""
     cause: Cause | None = None
     """Why the start under way, or the last one, happened."""
     sentence: str = ""

@@ -66,7 +66,7 @@ def node_since(before: Snapshot | None, after: Snapshot, since: Mapping[str, flo
 
 def stage_seconds(stages: Sequence[tuple[str, float]], until: float) -> dict[str, float]:
     """Seconds of each start-up stage, from (name, began at) in order; the last ends at `until`. Seen twice adds up."""
-    ends = [began for _, began in stages[1:]] + [until]
+    ends = [began for _, began in stages[1:]] + [until] * bool(stages)
     lasted: dict[str, float] = {}
     for (name, began), ended in zip(stages, ends, strict=True):
         lasted[name] = lasted.get(name, 0.0) + max(0.0, ended - began)

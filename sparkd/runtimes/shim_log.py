@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,29 +59,30 @@ def parse(raw: bytes) -> LogLine | None:
 
 
 class Tail:
-    """New whole lines since the last look, through rotations."""
+    """New whole lines since the last look, through rotations. Begins at the end of what is there."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / LOG
-        self._inode = 0
-        self._position = 0
+        self._file = self._path.open("rb")
+        self._file.seek(0, 2)
         self._rest = b""
 
-    def to_end(self) -> None:
-        """Skips what is there."""
-        try:
-            status = self._path.stat()
-        except FileNotFoundError:
-            return  # not written yet: all of it is new
-        self._inode, self._position = status.st_ino, status.st_size
-
     def take(self) -> list[LogLine]:
-        """Raises OSError, but not for a log that is just being rotated."""
-        data = b""
-        try:
-            with self._path.open("rb") as file:
-                data = self._unread(file.fileno())
-        except FileNotFoundError:
-            return []  # between two names
+        """Raises OSError."""
+        data = self._file.read()
+        if self._moved():
+            data += self._file.read()  # written before it was moved and after we read
+            self._file.close()
+            self._file = self._path.open("rb")
+            data += self._file.read()
         *lines, self._rest = (self._rest + data).split(b"\n")
         return [line for line in map(parse, lines) if line is not None]
+
+    def _moved(self) -> bool:
+        try:
+            return self._path.stat().st_ino != os.fstat(self._file.fileno()).st_ino
+        except FileNotFoundError:
+            return False  # between two names; the next look finds the new one
+
+    def close(self) -> None:
+        self._file.close()

@@ -15,7 +15,7 @@ import select
 import signal
 import sys
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -53,7 +53,9 @@ def main() -> int:
     except (OSError, ValueError, Refused) as error:
         os.write(writer, str(error).encode())
         return 0
-    leave_stdio()
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
     os.write(writer, READY)
     os.close(writer)
     keeper.keep()
@@ -63,13 +65,6 @@ def main() -> int:
 def prctl(option: int, value: int) -> None:
     if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl {option}")
-
-
-def leave_stdio() -> None:
-    null = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(null, number)
-    os.close(null)
 
 
 def stat_of(pid: object) -> list[str]:
@@ -83,7 +78,7 @@ def identity_of(pid: int) -> dict[str, int]:
 
 
 def now() -> str:
-    return datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
+    return datetime.now(UTC).isoformat()
 
 
 class Log:
@@ -137,11 +132,16 @@ class Stream:
             return True
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._log.line(self._name, line)
-        while len(self._rest) > MAX_LINE_BYTES:
-            self._log.line(self._name, self._rest[:MAX_LINE_BYTES])
-            self._rest = self._rest[MAX_LINE_BYTES:]
+            self._log.line(self._name, self._cut(line))
+        self._rest = self._cut(self._rest)
         return bool(data)
+
+    def _cut(self, line: bytes) -> bytes:
+        """Logs what is too long of it; returns the rest."""
+        while len(line) > MAX_LINE_BYTES:
+            self._log.line(self._name, line[:MAX_LINE_BYTES])
+            line = line[MAX_LINE_BYTES:]
+        return line
 
     def finish(self) -> None:
         """The rest of a rank that has ended: what still is in the pipe, and a last line without its end."""
@@ -221,8 +221,7 @@ class Keeper:
         status = 126
         try:
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGPIPE, signal.SIGXFSZ):
-                signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and an exec would keep that
             # Without its shim nobody would see its output or its end: it goes with it.
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             os.setsid()
@@ -232,10 +231,8 @@ class Keeper:
             if os.read(gate, 1):
                 os.chdir(self._request["cwd"])
                 os.execvpe(self._request["argv"][0], self._request["argv"], self._request["env"])
-        except FileNotFoundError as error:
-            status = 127
-            os.write(2, f"cannot be started: {error}\n".encode())
         except BaseException as error:  # the child's top: nothing may unwind into the shim's own stack
+            status = 127 if isinstance(error, FileNotFoundError) else 126
             os.write(2, f"cannot be started: {error}\n".encode())
         finally:
             os._exit(status)
@@ -259,22 +256,16 @@ class Keeper:
         self._end_the_rest()
         for stream in self._streams:
             stream.finish()
-        status = os.waitstatus_to_exitcode(self._status)
-        self._write(exit_code=status if status >= 0 else 128 - status, finished_at=ended)
+        code = os.waitstatus_to_exitcode(self._status)
+        self._write(exit_code=code if code >= 0 else 128 - code, finished_at=ended)
 
     def _take_signals(self) -> None:
         taken = os.read(self._signals, 4096)
-        self._reap()
+        while self._status is None and (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == self._pid:
+                self._status = ended[1]
         if signal.SIGTERM in taken and self._status is None:
             self._stop()
-
-    def _reap(self) -> None:
-        while self._status is None:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
-                return
-            if pid == self._pid:
-                self._status = status
 
     def _stop(self) -> None:
         """SIGTERM to the first process alone, as Docker does: an engine ends its own children in its own order."""

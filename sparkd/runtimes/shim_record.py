@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_GENERATION, LABEL_OWNER, LABEL_RANK, LABEL_SPEC
 from sparkd.model.snapshot import Container
 from sparkd.node import procfs
-from sparkd.runtimes.shim_main import RECORD
+from sparkd.runtimes.shim_main import RECORD, stat_of
 
 UNKNOWN_EXIT = 255
 """containerd's number for a container whose end nobody saw."""
@@ -31,11 +31,8 @@ class Identity:
     @property
     def alive(self) -> bool:
         """A zombie is dead: its parent, possibly the init of a container that never reaps, has not asked yet."""
-        try:
-            found = procfs.stat(self.pid)
-        except procfs.GONE:
-            return False
-        return found.start_ticks == self.start_ticks and found.state not in "ZX"
+        found = _look(self.pid)
+        return found is not None and found.identity == self and found.state not in "ZX"
 
     @contextmanager
     def held(self) -> Iterator[int | None]:
@@ -79,14 +76,15 @@ class Record:
         return self.exit_code is None and self.same_boot and self.shim is not None and self.shim.alive
 
     def survivors(self) -> tuple[Identity, ...]:
-        """Processes of the rank that outlived its shim: those of its session, whose number is not reused before."""
+        """Processes of the rank that outlived its shim: those of its session. While it has members the kernel gives its
+        number to no new process; once it has none, a process of that number is a stranger that started later."""
         if self.exit_code is not None or self.rank is None or not self.same_boot:
             return ()
-        leader = _session_of(self.rank.pid)
-        if leader is not None and leader[1].start_ticks != self.rank.start_ticks:
+        leader = _look(self.rank.pid)
+        if leader is not None and leader.identity != self.rank:
             return ()
-        found = (_session_of(pid) for pid in procfs.pids())
-        return tuple(one for session, one in filter(None, found) if session == self.rank.pid and one.alive)
+        seen = (_look(pid) for pid in procfs.pids())
+        return tuple(one.identity for one in seen if one and one.session == self.rank.pid and one.state not in "ZX")
 
     def container(self) -> Container:
         labels, lost = self.labels, not self.kept
@@ -143,10 +141,16 @@ def _identity(raw: Mapping[str, Any] | None) -> Identity | None:
     return Identity(raw["pid"], raw["start_ticks"]) if raw else None
 
 
-def _session_of(pid: object) -> tuple[int, Identity] | None:
-    """(session, identity) of a process; None when there is none."""
+class _Look(NamedTuple):
+    identity: Identity
+    state: str
+    session: int
+
+
+def _look(pid: int | str) -> _Look | None:
+    """None when there is no such process."""
     try:
-        found = procfs.stat(pid)
-        return os.getsid(int(str(pid))), Identity(int(str(pid)), found.start_ticks)
+        fields = stat_of(pid)
     except procfs.GONE:
         return None
+    return _Look(Identity(int(pid), int(fields[19])), fields[0], int(fields[3]))

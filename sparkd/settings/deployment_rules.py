@@ -9,6 +9,7 @@ from typing import Any
 from sparkd.engines import ENGINES
 from sparkd.engines.args import canonical
 from sparkd.model.config import Cluster, ContainerSpec, Deployment
+from sparkd.model.rank import IDENTITY
 from sparkd.settings import rules
 from sparkd.settings.shape import Finding, suggestion
 from sparkd.settings.tree import Path
@@ -174,8 +175,8 @@ def _variables(path: Path, env: Mapping[str, str]) -> Iterator[Finding]:
 def _variable_name(path: Path, name: str) -> Iterator[Finding]:
     if not re.fullmatch(_VARIABLE, name):
         yield Finding(path, f"`{name}` is no name of a variable", "use letters, digits and underscores")
-    elif name.startswith("SPARKD_"):
-        yield Finding(path, f"`{name}`: names with SPARKD_ tell whose a process is", "use another name")
+    elif name in IDENTITY:
+        yield Finding(path, f"`{name}` tells whose a process is and is set by sparkd", "use another name")
 
 
 def _container(d: Deployment) -> Iterator[Finding]:

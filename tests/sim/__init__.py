@@ -1,3 +1,4 @@
-"""The decision core against a cluster in memory: `cluster` is the world, `driver` the loop of the daemon, and both are told what
-goes wrong.
+"""The decision core against a cluster in memory.
+
+`cluster` is the world, `hands` what actions do to it, `driver` the loop of the daemon.
 """

@@ -150,7 +150,8 @@ class SimCluster:
     def power_on(self, name: str) -> None:
         node = self.nodes[name]
         if not node.on:
-            node.on, node.docker, node.stuck, node.boot, node.booted_at = True, "running", False, node.boot + 1, self.now
+            node.on, node.docker, node.stuck = True, "running", False
+            node.boot, node.booted_at = node.boot + 1, self.now
 
     def shut_down(self, name: str) -> None:
         """The orderly way: Docker ends the ranks while the node says that it is stopping."""

@@ -1,4 +1,4 @@
-"""The loop of the daemon around `step`, in virtual time, with sparkd's own death at every point; and what must always hold."""
+"""The loop of the daemon around `step`, in virtual time, with sparkd's death anywhere; and what must always hold."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparkd.model.decision import (
     StopRanks,
     Watch,
 )
-from sparkd.model.snapshot import Outcome, Snapshot
+from sparkd.model.snapshot import Outcome, Snapshot, Unknown
 
 from .cluster import OWNER, SimCluster
 from .hands import DeedError, SimHands
@@ -51,7 +51,7 @@ class Driver:
     """What happens to the next action that changes something: refused | half | timeout | late."""
     steps: int = 0
     highest: int = 0
-    """The highest generation ever begun or labelled."""
+    """The highest generation begun or seen on a label, since the journal was lost."""
     automatic: list[float] = field(default_factory=list)
     """When automatic starts created a container."""
     events: list[tuple[str, str]] = field(default_factory=list)
@@ -85,14 +85,18 @@ class Driver:
             self.cycle(30.0 if waits else None)
         return reached()
 
-    def reborn(self, state: State | None = None) -> None:
-        """sparkd died and is there again, with what had been persisted (or with `state`)."""
+    def lose_journal(self) -> None:
+        self.persisted, self.highest, self.automatic = State(), 0, []
+        self.reborn()
+
+    def reborn(self) -> None:
+        """sparkd died and is there again, with what had been persisted."""
         self.deed, self.outcome = None, None
-        last = self.persisted if state is None else state
+        last = self.persisted
         before = last.before if last.phase in (Phase.ADOPTING, Phase.PAUSED) else last.phase
         fresh = last == State()
-        self.state = replace(last, phase=Phase.ADOPTING, before=None if fresh else before, since=self.cluster.now, watch=Watch())
-        self.persisted = self.state
+        woken = replace(last, phase=Phase.ADOPTING, before=None if fresh else before, watch=Watch())
+        self.state = self.persisted = replace(woken, since=self.cluster.now)
 
     # ------------------------------------------------------------------------------------------------------------ act
 
@@ -151,6 +155,7 @@ class Driver:
         looked = self.cluster.look(self.state)
         outcomes = {self.cluster.deployment.name: self.outcome} if self.outcome is not None else {}
         self._found_again(looked)
+        self.highest = max([self.highest, *_labels(looked)])
         snapshot = replace(looked, outcomes=outcomes)
         self.outcome = None
         for _ in range(CHAIN):
@@ -175,8 +180,8 @@ class Driver:
     def _act(self, decision: Decision) -> None:
         action = decision.actions[0] if decision.actions else None
         if self.deed is not None:
-            same = type(self.deed[0]) is type(action) and self.deed[0].generation == decision.state.generation  # type: ignore[union-attr]
-            if not same and (action is not None or decision.state.phase not in (Phase.WARMUP, Phase.SERVE)):
+            going_on = type(self.deed[0]) is type(action)
+            if not going_on and (action is not None or decision.state.phase not in (Phase.WARMUP, Phase.SERVE)):
                 self.deed = None
             return
         if action is not None:
@@ -217,7 +222,7 @@ class Driver:
         if isinstance(action, StartRanks):
             assert self.intent.wanted == "up", "a start that nobody wants"
             assert not unread, "a start while a node is lost"
-            assert action.generation == self.state.generation == self.persisted.generation, "started before it was numbered"
+            assert action.generation == self.persisted.generation, "started before it was numbered"
 
     def _count_start(self, action: Action) -> None:
         """A container came to be: if the start was automatic, it has to be within the budget."""
@@ -234,7 +239,12 @@ class Driver:
         assert len({one.generation for one in running}) <= 1, f"two generations run: {running}"
         ranks = [one.rank for _, one in self.cluster.running()]
         assert len(ranks) == len(set(ranks)), f"a rank runs twice: {running}"
-        self.highest = max([self.highest, *(one.generation for node in self.cluster.nodes.values() for one in node.containers)])
+
+
+def _labels(snapshot: Snapshot) -> list[int]:
+    readable = [view.containers for view in snapshot.nodes.values() if view.unread is None]
+    return [one.generation for listed in readable if not isinstance(listed, Unknown) for one in listed
+        if one.owner == OWNER]
 
 
 def _nodes(action: Action, nodes: tuple[str, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Actions on the cluster in memory: each is a list of small deeds, so that it can be cut, refused or late in between."""
+"""Actions on the cluster in memory: each a list of small deeds, so that it can be cut, refused or late in between."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ from sparkd.model.snapshot import Canary, Outcome
 from .cluster import SimCluster, SimContainer, SimNode
 
 Deed = Callable[[], None]
-TAKES_S: dict[type[Any], float] = {StopRanks: 6.0, RemoveRanks: 1.0, StartRanks: 3.0, CleanNodes: 2.0, CaptureEvidence: 1.0}
+TAKES_S: dict[type[Any], float] = {
+    StopRanks: 6.0,
+    RemoveRanks: 1.0,
+    StartRanks: 3.0,
+    CleanNodes: 2.0,
+    CaptureEvidence: 1.0,
+}
 """Seconds an action takes; one that is not here takes none."""
 
 
@@ -64,7 +70,8 @@ class SimHands:
         if failure is not None:
             return Outcome(action, False, now, failure.code, failure.code, failure.node)
         if isinstance(action, WarmUp | SendCanary):
-            return Outcome(action, True, now, value=Canary(action.generation, began, now, self.cluster.answers(action.generation)))
+            ok = self.cluster.answers(action.generation)
+            return Outcome(action, True, now, value=Canary(action.generation, began, now, ok))
         return Outcome(action, True, now)
 
     def takes_s(self, action: Action) -> float:

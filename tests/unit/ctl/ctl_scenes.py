@@ -194,8 +194,8 @@ def broken() -> Json:
                 *(f"ds4-flash.yaml:{line}: env.A{line}: a number, write it in quotes" for line in range(20, 25)),
             ]
         ),
-        "fix": "correct ds4-flash.yaml, then `sparkd config check`",
-        "heals_itself": True,
+        "fix": "correct ds4-flash.yaml, check it with `sparkd config check`, then `systemctl restart sparkd`",
+        "heals_itself": False,
     }
     return status(
         deployment(
@@ -205,7 +205,7 @@ def broken() -> Json:
             since=None,
             generation=0,
             sentence="its file cannot be used: ds4-flash.yaml:14: args.max_model_len: given twice (and 5 more)",
-            reason="config",
+            reason="held-config",
             hold=hold,
             last_failure=None,
             drift=None,
