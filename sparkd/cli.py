@@ -15,6 +15,7 @@ from sparkd.ctl.ending import printable_output
 from sparkd.ctl.errors import CtlError
 from sparkd.ctl.names import suggestion
 from sparkd.ctl.text import count
+from sparkd.demo.cli import demo
 
 if TYPE_CHECKING:
     from sparkd.errors import Problem
@@ -158,6 +159,7 @@ def version(as_json: bool) -> None:
 
 
 cli.add_command(ctl)
+cli.add_command(demo)
 
 
 def _specs(name: str, rank: int | None, config_path: str) -> tuple[RankSpec, ...]:

@@ -32,9 +32,25 @@ CLOSE_S = 3.0
 """For closing connections at the end; a dead peer must not delay the end of the daemon."""
 
 
+Reach = Callable[[Node, str, Callable[[], None]], tuple[hosts.Host, NodeAccess]]
+"""(node, our owner id, wake) -> how the node is reached. The demo has another one; all else is the same."""
+
+
 def run(config_path: Path) -> int:
     """Run until SIGTERM. Returns the exit code; raises ConfigError for a sparkd.yaml that cannot be used."""
     config = settings.load(config_path)
+    run_dir = Path(config.cluster.paths.run)
+    known_hosts = (config_path if config_path.is_dir() else config_path.parent) / "known_hosts"
+
+    def reach(node: Node, owner: str, wake: Callable[[], None]) -> tuple[hosts.Host, NodeAccess]:
+        host = hosts.make(node, run_dir / "nodes", known_hosts, changed=wake)
+        return host, _access(node, host, owner)
+
+    return serve(config, reach)
+
+
+def serve(config: Config, reach: Reach) -> int:
+    """The daemon with this configuration and these nodes, until SIGTERM. Returns the exit code."""
     _log_for_journald()
     journal = Journal(Path(config.cluster.paths.state))
     try:
@@ -42,21 +58,17 @@ def run(config_path: Path) -> int:
     except AlreadyOwned as error:
         print(f"sparkd: {error}", file=sys.stderr)
         return OWNED
-    return anyio.run(_main, config, config_path, journal)
+    return anyio.run(_main, config, reach, journal)
 
 
-async def _main(config: Config, config_path: Path, journal: Journal) -> int:
+async def _main(config: Config, reach: Reach, journal: Journal) -> int:
     await journal.open()
     owner = await journal.owner()
     cluster, counters = config.cluster, metrics.Counters()
-    run_dir = Path(cluster.paths.run)
-    known_hosts = (config_path if config_path.is_dir() else config_path.parent) / "known_hosts"
     async with anyio.create_task_group() as group:
         wake = _Wake()
-        ways = {
-            name: hosts.make(node, run_dir / "nodes", known_hosts, changed=wake) for name, node in cluster.nodes.items()
-        }
-        access = {name: _access(node, ways[name], owner) for name, node in cluster.nodes.items()}
+        reached = {name: reach(node, owner, wake) for name, node in cluster.nodes.items()}
+        access = {name: node for name, (_, node) in reached.items()}
         supervisor = Supervisor(
             cluster=cluster,
             deployments={deployment.name: deployment for deployment in config.deployments},
@@ -74,9 +86,8 @@ async def _main(config: Config, config_path: Path, journal: Journal) -> int:
         await service.learn()
         supervisor.published = _Systemd(service).published
         async with _closing(access, journal, notifier), api.serve(service, cluster, counters):
-            for way in ways.values():
-                group.start_soon(way.run)
-            for node in access.values():
+            for host, node in reached.values():
+                group.start_soon(host.run)
                 group.start_soon(node.docker.events, supervisor.wake)
             group.start_soon(notifier.run)
             group.start_soon(supervisor.run)

@@ -184,6 +184,11 @@ class Notifier:
                 self._counters.notified(name, "dropped")
                 log.warning("too many notices wait; one is dropped", channel=name, kind=note.kind)
 
+    @property
+    def waiting(self) -> dict[str, int]:
+        """Notices not taken up yet, by channel."""
+        return {name: queue.statistics().current_buffer_used for name, (_, _, queue) in self._channels.items()}
+
     async def run(self) -> None:
         """Deliver until cancelled."""
         async with anyio.create_task_group() as group:

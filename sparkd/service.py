@@ -57,6 +57,7 @@ class Service:
             wall=clock.wall(),
             daemon=DaemonFacts(
                 version=sparkd.__version__,
+                owner=supervisor.owner,
                 since_wall=self._since,
                 loop_age_s=now - supervisor.last_loop if supervisor.last_loop else 0.0,
                 read_only_disk=supervisor.journal.read_only,

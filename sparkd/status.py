@@ -37,6 +37,7 @@ def status(view: ClusterView) -> Json:
         "at": rfc3339(view.wall),
         "daemon": {
             "version": view.daemon.version,
+            "owner": view.daemon.owner,
             "since": rfc3339(view.daemon.since_wall),
             "loop_age_s": round(view.daemon.loop_age_s, 3),
             "read_only_disk": view.daemon.read_only_disk,
@@ -90,7 +91,7 @@ def _common(
         "profile": intent.profile or getattr(deployment, "profile", None),
         "sentence": decision.sentence if decision else state.sentence,
         "reason": decision.reason if decision else state.reason,
-        "hold": _hold(state.hold) if state.hold and state.phase is Phase.HELD else None,
+        "hold": _hold(state.hold) if state.hold and _is_held(state) else None,
         "restart_pending": False,
         "next": {"at": _moment(view, planned.at), "what": planned.what} if planned else None,
         "start": _start(view, name, state) if state.phase in STARTING else None,
@@ -123,6 +124,11 @@ def _broken(view: ClusterView, deployment: BrokenDeployment) -> Json:
         "start": None,
         "problems": problems,
     }
+
+
+def _is_held(state: State) -> bool:
+    """A sparkd that has just started looks first, and what was held before is held meanwhile."""
+    return state.phase is Phase.HELD or (state.phase is Phase.ADOPTING and state.before is Phase.HELD)
 
 
 def _hold(hold: Hold) -> Json:

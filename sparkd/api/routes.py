@@ -117,9 +117,9 @@ class Routes:
     async def _events(self) -> AsyncGenerator[bytes]:
         yield b"retry: 3000\n\n"
         async with self.service.subscribe() as messages:
-            yield event("status", status(self.service.view())) + b"\n"
+            yield event("status", status(self.service.view()))
             async for kind, body in messages:
-                yield event(kind, body) + b"\n"
+                yield event(kind, body)
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
         name = self._name(request)

@@ -16,6 +16,8 @@ class DaemonFacts:
     """sparkd about itself. `since_wall` is Unix time; `loop_age_s` seconds since the loop last finished a look."""
 
     version: str
+    owner: str = ""
+    """This sparkd's id, which labels everything it starts."""
     since_wall: float
     loop_age_s: float
     read_only_disk: bool = False

@@ -11,6 +11,7 @@ import json
 import secrets as randomness
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -67,6 +68,12 @@ class ShimRuntime:
         """There are no images here."""
         return None
 
+    async def owners(self) -> dict[int, str]:
+        """Pid of each rank's first process, and of its shim, under which orphans come -> rank id: whose a process is."""
+        with self._deadline("listing ranks", LOOK_S):
+            records = await to_thread.run_sync(lambda: [record for record in self._records() if record.kept])
+        return {one.pid: record.id for record in records for one in (record.rank, record.shim) if one is not None}
+
     def _records(self) -> Iterator[Record]:
         """Raises OSError or ValueError for a record that cannot be read: unknown is not the same as not there."""
         if not self._folder.exists():
@@ -91,21 +98,27 @@ class ShimRuntime:
     # ------------------------------------------------------------------------------------------------------------ start
 
     async def start(self, spec: RankSpec, secrets: Mapping[str, str]) -> str:
+        """Not interrupted half-way: cancelling waits for the end, which is never further away than START_S."""
         container_id = randomness.token_hex(32)
-        with self._deadline(f"starting {spec.name}", START_S):
-            folder = await to_thread.run_sync(self._make, spec, container_id)
-            done = await anyio.run_process(
-                [sys.executable, "-I", "-S", shim_main.__file__, str(folder), container_id],
-                input=json.dumps(_request(spec, secrets)).encode(),
-                env=ENVIRONMENT,
-                check=False,
-                start_new_session=True,
-            )
-            if done.returncode != 0:
-                await to_thread.run_sync(self._discard, folder, container_id)
-                raise Refused(self._node, done.stderr.decode("utf-8", "replace"), 500)
+        with self._errors(f"starting {spec.name}"):
+            await to_thread.run_sync(self._start, spec, secrets, container_id)
         self._listed.set()
         return container_id
+
+    def _start(self, spec: RankSpec, secrets: Mapping[str, str], container_id: str) -> None:
+        folder = self._make(spec, container_id)
+        argv = [sys.executable, "-I", "-S", shim_main.__file__, str(folder), container_id]
+        request = json.dumps(_request(spec, secrets)).encode()
+        try:
+            done = subprocess.run(
+                argv, input=request, env=ENVIRONMENT, capture_output=True, timeout=START_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise DockerMute(self._node, f"the shim of {spec.name} did not begin in {START_S:g} s") from None
+        if done.returncode != 0:
+            self._discard(folder, container_id)
+            why = done.stderr.decode("utf-8", "replace").strip() or f"status {done.returncode}"
+            raise Refused(self._node, f"the shim of {spec.name} did not start: {why}", 500)
 
     def _make(self, spec: RankSpec, container_id: str) -> Path:
         """A folder with a record appears under its name at once, or not at all where the name is in use."""

@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-"""linux/prctl.h"""
 GRACE_S = 10.0
 """Between SIGTERM and SIGKILL when nobody said: Docker's number."""
 MAX_LINE_BYTES = 1 << 16
@@ -41,8 +40,7 @@ def main() -> int:
     if os.fork():
         os.close(writer)
         answer = os.read(reader, 4096)
-        if answer != READY:
-            sys.stderr.write(answer.decode(errors="replace") or "the shim died")
+        sys.stderr.write("" if answer == READY else answer.decode(errors="replace") or "the shim died")
         return int(answer != READY)
     os.close(reader)
     try:
@@ -188,8 +186,6 @@ class Keeper:
             json.dump(self._record, file)
         os.replace(path + ".new", path)
 
-    # ------------------------------------------------------------------------------------------------------------ start
-
     def start(self) -> None:
         """No rank runs before the record names its process. Raises OSError."""
         prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -200,9 +196,8 @@ class Keeper:
         if self._pid == 0:
             os.close(opener)
             self._become_rank(gate)
-        os.close(gate)
-        for stream in self._streams:
-            os.close(stream.writer)
+        for passed in (gate, *(stream.writer for stream in self._streams)):
+            os.close(passed)
         self._write(rank=identity_of(self._pid), started_at=now())
         os.write(opener, b"\0")
         os.close(opener)
@@ -236,8 +231,6 @@ class Keeper:
             os.write(2, f"cannot be started: {error}\n".encode())
         finally:
             os._exit(status)
-
-    # ------------------------------------------------------------------------------------------------------------- keep
 
     def keep(self) -> None:
         """Until the rank's first process has ended, and everything else of it was ended."""

@@ -38,7 +38,7 @@ def test_a_start_ends_serving_and_runs_what_render_says(real: Daemon) -> None:
         number = rank["rank"]
         # The interpreter of the script comes first in /proc; what follows is the vector that was rendered.
         assert argv(real, number)[-len(rank["argv"]) :] == rank["argv"]
-        wanted = {name: value for name, value in rank["env"].items() if name != "SPARKD_GENERATION"}
+        wanted = rank["env"]
         assert wanted.items() <= environ(real, number).items()
         assert real.label(number, "generation") == "1"
     audit(real.history())

@@ -166,6 +166,7 @@ class Driver:
             snapshot = replace(snapshot, outcomes={})
             self.point("before persisting")
             self.state = self.persisted = decision.state
+            self.highest = max(self.highest, decision.state.generation)
             self.decision = decision
             self.events += decision.events
             self.point("after persisting")
@@ -202,7 +203,6 @@ class Driver:
             assert state.generation > self.highest, "a generation was used twice"
             assert not any(True for _ in self.cluster.ours()), "begun before all was gone"
             assert not any(node.strays for node in self.cluster.nodes.values()), "begun before all processes were gone"
-            self.highest = state.generation
         if decision.reason in ("released", "not-yet"):
             self.automatic = [] if decision.reason == "released" else self.automatic[:-1]
         recent = [start for start in state.starts if self.cluster.now - start < self.policy.budget.per]

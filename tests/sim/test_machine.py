@@ -49,6 +49,28 @@ class Supervised(RuleBasedStateMachine):
     def it_comes_up(self) -> None:
         self.driver.until(lambda: self.driver.state.phase is Phase.SERVE, 40)
 
+    @rule()
+    def it_serves(self) -> None:
+        self.everything_is_well_again()
+        self.driver.intent = replace(self.driver.intent, wanted="up")
+        self.it_serves_or_waits_for_a_person()
+
+    @rule(fault=st.sampled_from(("frozen", "gone", "fabric", "dead")), rank=ranks, cycles=st.integers(1, 150))
+    def it_goes_wrong_while_serving(self, fault: str, rank: int, cycles: int) -> None:
+        self.it_serves()
+        one = self.cluster.rank(rank)
+        assert one is not None
+        match fault:
+            case "frozen":
+                one.frozen = True
+            case "gone":
+                one.end(0)
+            case "fabric":
+                self.cluster.fabric = False
+            case "dead":
+                one.dead = True
+        self.driver.cycles(cycles)
+
     # ------------------------------------------------------------------------------------------------------- the engine
 
     @rule(rank=ranks, code=st.sampled_from((0, 1, 2, 137)))
@@ -85,6 +107,12 @@ class Supervised(RuleBasedStateMachine):
     @rule(node=nodes, reachable=st.booleans())
     def management_network(self, node: str, reachable: bool) -> None:
         self.cluster.nodes[node].reachable = reachable
+
+    @rule(node=nodes, cycles=st.integers(1, 40))
+    def away_for_a_while(self, node: str, cycles: int) -> None:
+        self.cluster.nodes[node].reachable = False
+        self.driver.cycles(cycles)
+        self.cluster.nodes[node].reachable = True
 
     @rule(up=st.booleans())
     def fabric(self, up: bool) -> None:
@@ -238,6 +266,7 @@ class Supervised(RuleBasedStateMachine):
             assert driver.until(settled, 400), f"after a release: {driver.state.sentence}"
         driver.cycles(2)
         assert driver.state.phase is Phase.SERVE
+        assert self.cluster.answers(driver.state.generation)
 
 
 def test_what_must_hold_holds_in_20000_steps() -> None:

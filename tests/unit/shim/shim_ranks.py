@@ -103,11 +103,16 @@ def shim_pid(folder: Path, name: str = "sparkd-demo-0") -> int:
     return pid
 
 
-def alive(pid: int) -> bool:
+def state_of(pid: int) -> str:
+    """Empty when there is no such process."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
-        return False
+        return ""
+
+
+def alive(pid: int) -> bool:
+    return state_of(pid) not in ("", "Z", "X")
 
 
 def kill(pid: int) -> None:

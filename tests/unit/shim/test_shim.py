@@ -14,7 +14,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from shim_ranks import alive, command, ended, kill, only, rank, says, shim_pid, started, until
+from shim_ranks import alive, command, ended, kill, only, rank, says, shim_pid, started, state_of, until
 
 from sparkd.errors import DockerError, DockerRefused
 from sparkd.model.config import LogLimit
@@ -215,6 +215,7 @@ async def test_a_later_stop_may_shorten_the_grace(runtime: ShimRuntime) -> None:
 async def test_a_stopped_process_can_be_stopped(runtime: ShimRuntime) -> None:
     container = await started(runtime)
     os.kill(container.pid, signal.SIGSTOP)
+    await until("it is stopped", lambda: state_of(container.pid) == "T")
     await runtime.stop(container.id, 0.1)
     assert (await only(runtime)).exit_code == 137
 

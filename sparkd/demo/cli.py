@@ -1,0 +1,94 @@
+"""`sparkd demo` and `sparkd demo fault NAME`: what may be typed; everything else is imported when it runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import click
+
+FAULT_NAMES = ("kill-worker", "kill-head", "freeze", "hang", "error-chunk", "exit127", "heal")
+INTERRUPTED = 130
+
+
+@click.group(invoke_without_command=True)
+@click.option("--once", is_flag=True, help="End after the story, also on a terminal.")
+@click.pass_context
+def demo(context: click.Context, once: bool) -> None:
+    """See it work: two nodes on this machine, a simulated engine, a fault.
+
+    Needs no root, Docker, SSH or GPU, takes half a minute and leaves nothing
+    behind. On a terminal it stays up afterwards, with a page to look at and
+    faults to try. Exits 0 when the story came true, otherwise 1.
+
+    \b
+    sparkd demo
+    sparkd demo --once
+    sparkd demo fault freeze        (in another terminal)
+    """
+    if context.invoked_subcommand is None:
+        context.exit(_ending(lambda: _play(stays=not once and sys.stdout.isatty())))
+
+
+@demo.command()
+@click.argument("name", type=click.Choice(FAULT_NAMES))
+@click.pass_context
+def fault(context: click.Context, name: str) -> None:
+    """Break something in the running demo, and see what sparkd does.
+
+    Says what will be seen, shows it as it happens, and ends with it.
+
+    \b
+    kill-worker  the worker's engine process is killed
+    kill-head    the head's API server is killed
+    freeze       the worker hangs; all processes live, /health is green
+    hang         requests are accepted and never answered
+    error-chunk  answers break off under HTTP status 200
+    exit127      both ranks end as if their program had gone: held
+    heal         takes the fault away and releases a hold
+    """
+    context.exit(_ending(lambda: _break(name)))
+
+
+def _play(stays: bool) -> None:
+    from sparkd.demo.scene import Scene
+    from sparkd.demo.stand import stand
+    from sparkd.demo.story import stay, tell
+
+    with stand() as made:
+        scene = Scene(made.layout)
+        tell(scene)
+        if stays:
+            stay(scene)
+            made.wait()
+
+
+def _break(name: str) -> None:
+    from sparkd.demo.errors import DemoError
+    from sparkd.demo.faults import show
+    from sparkd.demo.layout import load
+    from sparkd.demo.lock import running
+    from sparkd.demo.scene import Scene
+
+    folder = running()
+    if folder is None:
+        raise DemoError("no demo of yours is running", "start one in another terminal: sparkd demo")
+    show(Scene(load(folder)), name)
+
+
+def _ending(act: Callable[[], None]) -> int:
+    """The exit code, and the reason on stderr."""
+    from sparkd.ctl.errors import CtlError
+    from sparkd.demo.errors import DemoError
+
+    try:
+        act()
+    except (DemoError, CtlError) as error:
+        click.echo(f"sparkd demo: {error.text}", err=True)
+        if error.fix:
+            click.echo(f"  {error.fix}", err=True)
+        return 1
+    except KeyboardInterrupt:
+        click.echo("\nended", err=True)
+        return INTERRUPTED
+    return 0

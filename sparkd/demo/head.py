@@ -1,0 +1,32 @@
+"""`python -m sparkd.demo.head FOLDER`: sparkd itself, as `sparkd run` runs it, on the two nodes of a demo."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from sparkd.daemon import serve
+from sparkd.demo.layout import cluster, deployment, load
+from sparkd.demo.node import DemoNode
+from sparkd.hosts.host import Host, Sockets
+from sparkd.hosts.local import LocalHost
+from sparkd.model.config import Node
+from sparkd.observe import NodeAccess
+from sparkd.runtimes.shim import ShimRuntime
+from sparkd.settings import Config
+
+
+def main(folder: str) -> int:
+    layout = load(Path(folder))
+
+    def reach(node: Node, owner: str, wake: Callable[[], None]) -> tuple[Host, NodeAccess]:
+        host = LocalHost(node.name, Sockets(service=layout.service(node.name)))
+        runtime = ShimRuntime(node.name, layout.ranks(node.name))
+        return host, NodeAccess(client=DemoNode(host, owner, runtime), docker=runtime)
+
+    return serve(Config(cluster=cluster(layout), deployments=(deployment(layout),)), reach)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,125 @@
+"""One running demo seen from outside: its status and history through the API, its processes, an answer of its engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import click
+
+from sparkd.ctl.client import Api
+from sparkd.demo.errors import DemoError
+from sparkd.demo.layout import NAME, Layout
+from sparkd.facts import processes
+from sparkd.model.snapshot import Process
+from sparkd.node.probes import processes as probe
+from sparkd.runtimes import shim_record
+
+POLL_S = 0.1
+ANSWER_S = 10.0
+
+Event = dict[str, Any]
+
+
+class Scene:
+    """Methods raise CtlError when sparkd cannot be reached, DemoError for what the demo did not show."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.api = Api(str(layout.socket))
+
+    def status(self) -> dict[str, Any]:
+        return self.api.get("/api/v1/status")
+
+    def deployment(self) -> dict[str, Any]:
+        deployment: dict[str, Any] = self.status()["deployments"][0]
+        return deployment
+
+    def operate(self, verb: str, message: str) -> None:
+        self.api.post(f"/api/v1/deployments/{NAME}/{verb}", {"message": message, "assume_lost": []})
+
+    # ---------------------------------------------------------------------------------------------------------- history
+
+    def last_event(self) -> int:
+        events = self.api.get("/api/v1/history", limit=1)["events"]
+        return int(events[-1]["id"]) if events else 0
+
+    def happening(self, after: int, seconds: float) -> Iterator[Event]:
+        """Every event after that one, as it happens. Raises DemoError after `seconds`: the reader wanted another one."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = self.api.get("/api/v1/history", after=after, limit=100)["events"]
+            for event in sorted(found, key=lambda one: int(one["id"])):
+                after = int(event["id"])
+                yield event
+            time.sleep(POLL_S)
+        raise DemoError(f"it took longer than {seconds:.0f} s; sparkd says: {self.deployment()['sentence']}")
+
+    def follow(self, after: int, since: float, seconds: float, last: Callable[[Event], bool]) -> list[Event]:
+        """Prints each event with the seconds since `since` (Unix time) until `last` says that it was the last one."""
+        seen = []
+        for event in self.happening(after, seconds):
+            click.echo(f"  {age(event, since):+6.1f} s  {event['sentence']}")
+            seen.append(event)
+            if last(event):
+                break
+        return seen
+
+    # --------------------------------------------------------------------------------------------------------- processes
+
+    def process(self, node: str, title: str) -> Process:
+        """The process of a rank on this node with this title. Raises DemoError."""
+        environ = {"SPARKD_NODE": node, "SPARKD_SIM_FAULTS": str(self.layout.faults)}
+        text = probe.probe({"containers": [], "units": [], "environ": environ}, ANSWER_S)
+        for process in processes.parse(text):
+            if process.title == title:
+                return process
+        raise DemoError(f"there is no process {title} on {node}", "wait until the deployment serves")
+
+    def first_process(self, node: str, rank: int) -> int:
+        """Pid of a rank's first process. Raises DemoError."""
+        folder = self.layout.ranks(node) / f"sparkd-{NAME}-{rank}"
+        try:
+            found = shim_record.read(folder).rank
+        except (OSError, ValueError):
+            found = None  # it is being made or removed
+        if found is None:
+            raise DemoError(f"rank {rank} does not run", "wait until the deployment serves")
+        return found.pid
+
+    # ------------------------------------------------------------------------------------------------------------ engine
+
+    def ask(self, question: str) -> str:
+        """The engine's answer to a chat message. Raises DemoError."""
+        body = {"model": "tiny-llm", "max_tokens": 12, "messages": [{"role": "user", "content": question}]}
+        request = urllib.request.Request(
+            f"{self.layout.engine_url}/v1/chat/completions",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+        )
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=ANSWER_S) as response:
+                return str(json.load(response)["choices"][0]["message"]["content"]).strip()
+        except (OSError, ValueError, KeyError) as error:
+            raise DemoError(f"the engine did not answer: {error}") from None
+
+
+def age(event: Event, since: float) -> float:
+    """Seconds from `since` (Unix time) to the event."""
+    return datetime.fromisoformat(event["at"]).timestamp() - since
+
+
+def kill(pid: int) -> None:
+    """SIGKILL. Raises DemoError when it is gone already."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        raise DemoError(f"process {pid} has just ended by itself") from None

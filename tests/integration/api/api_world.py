@@ -1,0 +1,195 @@
+"""A daemon for the API to talk to: real listeners, real streams, and a service that remembers what it was asked."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import anyio
+
+from sparkd import clock
+from sparkd.api import Conflict, Hub, Operation, Unwritable, serve
+from sparkd.errors import DockerMute
+from sparkd.journal import Event
+from sparkd.metrics import Counters
+from sparkd.model.config import BrokenDeployment, Cluster, Deployment, Http, Node, Paths
+from sparkd.model.decision import Cause, Decision, Intent, Phase, Planned, State
+from sparkd.model.snapshot import (
+    Boot,
+    Canary,
+    Container,
+    DockerUnit,
+    EngineMetrics,
+    EngineView,
+    Memory,
+    NodeView,
+    Snapshot,
+    Unknown,
+)
+from sparkd.model.view import ClusterView, DaemonFacts
+
+NODES = {"spark1": Node(name="spark1", address="local"), "spark2": Node(name="spark2", address="10.0.0.2")}
+DS4 = Deployment(name="ds4-flash", engine="vllm", nodes=("spark1", "spark2"), digest="d")
+QWEN = Deployment(name="qwen", engine="vllm", nodes=("spark1",), digest="d")
+BROKEN = BrokenDeployment(name="broken", file="broken.yaml", problems=("broken.yaml:3: port: no number",))
+
+
+def node(name: str, *containers: Container) -> NodeView:
+    memory = Memory(128 << 30, 20 << 30, 90 << 30, 70 << 30, 1 << 30, 0)
+    docker = DockerUnit(running=True, pid=1)
+    return NodeView(name, Boot("b", 5, 7200.0), memory, "running", docker, containers, (), ())
+
+
+def a_view() -> ClusterView:
+    """One deployment that serves, one that backs off, one whose file is broken."""
+    at, wall = clock.now(), clock.wall()
+    ranks = [
+        Container(f"{rank}abc", f"sparkd-ds4-flash-{rank}", "ds4-flash", rank, 14, "o", "s", "running")
+        for rank in (0, 1)
+    ]
+    serving = State(
+        phase=Phase.SERVE,
+        since=at - 600,
+        generation=14,
+        serving_since=at - 600,
+        digest="d",
+        cause=Cause.BOOT,
+    )
+    waiting = State(phase=Phase.BACKOFF, since=at - 30, generation=3, cause=Cause.CRASH, down_since=at - 30)
+    planned = Planned(at + 250, "group restart")
+    engine = EngineView(200, EngineMetrics(1, 0, 100, 2000, 0.25, (0.9, 0.7)))
+    return ClusterView(
+        cluster="desk",
+        at=at,
+        wall=wall,
+        daemon=DaemonFacts(version="0.1.0", since_wall=wall - 999, loop_age_s=1.0),
+        snapshot=Snapshot(
+            at - 1,
+            wall - 1,
+            {"spark1": node("spark1", ranks[0]), "spark2": node("spark2", ranks[1])},
+            engines={"ds4-flash": engine, "qwen": EngineView(Unknown("refused", at))},
+        ),
+        nodes=NODES,
+        deployments=(DS4, QWEN, BROKEN),
+        states={"ds4-flash": serving, "qwen": waiting},
+        intents={name: Intent(wanted="up") for name in ("ds4-flash", "qwen")},
+        decisions={
+            "ds4-flash": Decision(serving, (), "serving since 03:10, canary 37.1 tok/s", "serving"),
+            "qwen": Decision(waiting, (), "rank 0 is gone; restarting the group in 4 min", "failed", next=planned),
+        },
+        canaries={"ds4-flash": Canary(14, at - 31, at - 30, ok=True, tokens=1, tokens_per_second=37.1)},
+    )
+
+
+@dataclass
+class Daemon:
+    """Implements `sparkd.api.Service`."""
+
+    look: Callable[[], ClusterView] = a_view
+    hub: Hub = field(default_factory=Hub)
+    asked: list[tuple[str, str, Operation]] = field(default_factory=list)
+    lines: int = 3
+    events: list[Event] = field(default_factory=list)
+
+    def view(self) -> ClusterView:
+        return self.look()
+
+    async def operate(self, name: str, verb: str, operation: Operation) -> str:
+        if verb == "pause":
+            raise Conflict("it is paused already", "nothing to do")
+        if verb == "resume":
+            raise Unwritable("the disk is full", "free some space")
+        self.asked.append((name, verb, operation))
+        return f"op-{len(self.asked)}"
+
+    def operation(self, id: str) -> Mapping[str, Any] | None:
+        return {"operation": id, "state": "running"} if id == "op-1" else None
+
+    async def history(self, deployment: str | None, limit: int, after_id: int) -> Sequence[Event]:
+        return [one for one in self.events if one.id > after_id and deployment in (None, one.deployment)][-limit:]
+
+    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Mapping[str, Any]]]]:
+        return self.hub.subscribe()
+
+    async def logs(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:
+        for number in range(min(tail, self.lines)):
+            yield {
+                "at": "2026-11-27T07:00:00Z",
+                "rank": number % 2,
+                "node": "spark1",
+                "stream": "o",
+                "text": "x" * 1000,
+            }
+        if name == "qwen":
+            raise DockerMute("spark1", "no answer in 5 s")
+        while follow:
+            await anyio.sleep(0.01)
+            yield {"at": "2026-11-27T07:00:01Z", "rank": 0, "node": "spark1", "stream": "stdout", "text": "more"}
+
+    def why(self, name: str) -> Mapping[str, Any]:
+        if name == "broken":
+            raise RuntimeError("a bug, with a secret in it")
+        return {"schema": 1, "cause": None, "also": []}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where it answers."""
+
+    daemon: Daemon
+    counters: Counters
+    sock: Path
+    port: int
+
+    @asynccontextmanager
+    async def unix(self) -> AsyncIterator[aiohttp.ClientSession]:
+        connector = aiohttp.UnixConnector(str(self.sock))
+        async with aiohttp.ClientSession("http://sparkd", connector=connector) as session:
+            yield session
+
+    @asynccontextmanager
+    async def tcp(self) -> AsyncIterator[aiohttp.ClientSession]:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{self.port}") as session:
+            yield session
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """A folder whose path leaves room for a socket's name (108 bytes)."""
+    folder = Path(tempfile.mkdtemp(prefix="sparkd-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@asynccontextmanager
+async def running(daemon: Daemon | None = None, **http: Any) -> AsyncIterator[Place]:
+    """The API on a Unix socket and a free TCP port."""
+    daemon, counters = daemon or Daemon(), Counters()
+    port, opened = 0, anyio.Event()
+
+    def on_tcp(number: int) -> None:
+        nonlocal port
+        port = number
+        opened.set()
+
+    with short_folder() as folder:
+        settings = Http(listen="127.0.0.1:0", **http)
+        cluster = Cluster(cluster="desk", nodes=NODES, http=settings, paths=Paths(run=str(folder)))
+        async with serve(daemon, cluster, counters, on_tcp):
+            with anyio.fail_after(10):
+                await opened.wait()
+            yield Place(daemon, counters, folder / "sparkd.sock", port)
+
+
+def later(seconds: float) -> ClusterView:
+    """The view of a daemon whose loop has not run for this long."""
+    view = a_view()
+    return replace(view, daemon=replace(view.daemon, loop_age_s=seconds))
