@@ -177,5 +177,3 @@ def _log_for_journald() -> None:
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-
-

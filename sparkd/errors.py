@@ -36,7 +36,9 @@ class Problem:
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
-        return ": ".join(part for part in (where, self.path, self.text) if part) + (f" ({self.fix})" if self.fix else "")
+        return ": ".join(part for part in (where, self.path, self.text) if part) + (
+            f" ({self.fix})" if self.fix else ""
+        )
 
 
 class ConfigError(SparkdError):

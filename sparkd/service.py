@@ -111,7 +111,13 @@ class Service:
             raise NotFound(f"there is no verb {verb}", f"use one of: {', '.join(VERBS)}")
         strangers = sorted(set(operation.assume_lost) - set(deployment.nodes))
         if strangers:
-            raise Invalid(f"{', '.join(strangers)} is no node of {name}", f"its nodes are {', '.join(deployment.nodes)}")
+            raise Invalid(
+                f"{', '.join(strangers)} is no node of {name}", f"its nodes are {', '.join(deployment.nodes)}"
+            )
+        if operation.clean:
+            raise Invalid(
+                "a clean restart is not built yet", "leave `clean` out: caches are dropped before every start"
+            )
         if operation.assume_lost and verb != "stop":
             raise Invalid("assume_lost goes with stop only", f"sparkd ctl stop {name} --assume-lost NODE")
         supervisor = self._supervisor
@@ -124,7 +130,9 @@ class Service:
         try:
             await supervisor.want(name, wanted, verb)
         except JournalError as error:
-            raise Unwritable(f"the wish could not be written down, so nothing is done: {error}", "free the disk") from error
+            raise Unwritable(
+                f"the wish could not be written down, so nothing is done: {error}", "free the disk"
+            ) from error
         wish = Wish(uuid.uuid4().hex[:12], name, verb, clock.now(), state.generation)
         self._wishes[wish.id] = wish
         while len(self._wishes) > REMEMBERED:
@@ -208,10 +216,9 @@ class Service:
                 for node, container in ranks:
                     group.start_soon(one, node, container)
 
-        async with self._supervisor.background(all_of_them):
-            async with receive:
-                async for shown in receive:
-                    yield shown
+        async with self._supervisor.background(all_of_them), receive:
+            async for shown in receive:
+                yield shown
 
     def _ranks(self, deployment: Deployment) -> list[tuple[str, Container]]:
         """The newest container of each rank, running or not."""
@@ -242,5 +249,3 @@ def _cause(failure: Failure, state: State) -> dict[str, Any]:
         "evidence": evidence,
         "fix": state.hold.fix if state.hold is not None else None,
     }
-
-

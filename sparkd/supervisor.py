@@ -195,10 +195,17 @@ class Supervisor:
         if decision.state.phase is not before.phase:
             self.counters.phase(name, before.phase.value, clock.now() - before.since)
         if decision.reason != before.reason:
-            log.info(decision.sentence, deployment=name, phase=decision.state.phase.value, reason=decision.reason,
-                     generation=decision.state.generation)
+            log.info(
+                decision.sentence,
+                deployment=name,
+                phase=decision.state.phase.value,
+                reason=decision.reason,
+                generation=decision.state.generation,
+            )
 
-    async def _record(self, name: str, kind: str, sentence: str, reason: str, data: dict[str, object] | None = None) -> None:
+    async def _record(
+        self, name: str, kind: str, sentence: str, reason: str, data: dict[str, object] | None = None
+    ) -> None:
         state, intent = self.states[name], self.intents[name]
         failure = state.failure if kind == "failed" else None
         event = await self.journal.record(
@@ -275,7 +282,12 @@ class Supervisor:
         ended = f"done in {took:.1f} s" if outcome.ok else f"failed after {took:.1f} s: {outcome.error}"
         if isinstance(canary, Canary) and not canary.ok:
             ended = f"no answer after {took:.1f} s: {canary.why}"
-        data = {"action": type(deed.action).__name__, "ok": outcome.ok, "seconds": round(took, 3), "value": _plain(outcome.value)}
+        data = {
+            "action": type(deed.action).__name__,
+            "ok": outcome.ok,
+            "seconds": round(took, 3),
+            "value": _plain(outcome.value),
+        }
         await self._record(name, "action", f"{describe(deed.action)}: {ended}", outcome.code or "action", data)
 
 
@@ -297,7 +309,11 @@ def _details(kind: str, state: State) -> dict[str, object]:
         stages = {name: round(end - at, 3) for (name, at), end in zip(state.stages, ends, strict=False)}
         return {"stages": stages, "seconds": round(state.since - state.started_at, 3)}
     if kind == "failed" and state.failure is not None:
-        return {"evidence": list(state.failure.evidence), "exit_code": state.failure.exit_code, "rank": state.failure.rank}
+        return {
+            "evidence": list(state.failure.evidence),
+            "exit_code": state.failure.exit_code,
+            "rank": state.failure.rank,
+        }
     return {}
 
 

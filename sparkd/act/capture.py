@@ -58,5 +58,3 @@ def _write(folder: Path, target: Target, log: str, inspected: Any) -> None:
 
 def _stamp(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-

@@ -46,5 +46,3 @@ async def _unlink(hands: Hands, node: str) -> list[str]:
         return []
     answer = await client.call("unlink_shm", {"names": unused, "min_age_s": SHM_AGE_S}, deadline_s=10.0)
     return sorted(name for name, result in answer.items() if result == "unlinked")
-
-

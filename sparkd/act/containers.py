@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+
 from sparkd import render
 from sparkd.act.hands import ActionFailed, Hands, at_once
 from sparkd.errors import DockerRefused, SparkdError

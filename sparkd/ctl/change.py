@@ -40,7 +40,6 @@ class Asked(NamedTuple):
 
     message: str = ""
     assume_lost: tuple[str, ...] = ()
-    clean: bool = False
     yes: bool = False
     dry_run: bool = False
     wait: bool = False
@@ -59,7 +58,7 @@ def change(api: Api, verb: str, name: str | None, asked: Asked, as_json: bool) -
         return _dry_run(verb, deployment, effect, as_json)
     if (VERBS[verb].asks or asked.assume_lost) and not asked.yes:
         _confirm(effect)
-    body = {"message": asked.message, "assume_lost": list(asked.assume_lost), "clean": asked.clean, "to": None}
+    body = {"message": asked.message, "assume_lost": list(asked.assume_lost), "clean": False, "to": None}
     answer = api.post(f"/api/v1/deployments/{quote(deployment.name)}/{verb}", body)
     operation = Operation(str(answer.get("operation", "")), verb, deployment.name)
     if asked.wait:
@@ -76,8 +75,6 @@ def _effect(verb: str, deployment: Deployment, status: Status, asked: Asked) -> 
     nodes = listing(dict.fromkeys(rank.node for rank in deployment.ranks)) or "its nodes"
     known = {"name": deployment.name, "nodes": nodes, "next": (deployment.generation or 0) + 1}
     effect = [VERBS[verb].effect.format(**known)]
-    if asked.clean:
-        effect.append("The nodes are cleaned first.")
     if VERBS[verb].asks and deployment.serving:
         began = since(deployment)
         effect.append("It is serving" + (f" since {ago(began, status.at)}." if began is not None else "."))

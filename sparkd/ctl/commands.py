@@ -205,7 +205,6 @@ def stop(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
 
 @ctl.command()
 @name
-@click.option("--clean", is_flag=True, help="Clean the nodes first, also where sparkd would not.")
 @changing
 @verb
 def restart(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:

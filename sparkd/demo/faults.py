@@ -52,63 +52,64 @@ def _error_chunk(scene: Scene) -> None:
     scene.operate("restart", "demo fault error-chunk")
 
 
-FAULTS: dict[str, Fault] = {
-    "kill-worker": Fault(
-        f"SIGKILL to the worker's engine process ({WORKER} on spark2).",
-        "vLLM's head never notices a lost worker while nobody asks. sparkd sees the rank end within a second, takes the "
-        "other one down with it, and starts both as a new generation. In the end it serves again.",
-        lambda scene: kill(scene.process("spark2", WORKER).pid),
-    ),
-    "kill-head": Fault(
-        "SIGKILL to the head's first process, the API server on spark1.",
-        "the head ends with status 137. Its worker would wait for ever, so sparkd stops it too and starts both as a new "
-        "generation. In the end it serves again.",
-        lambda scene: kill(scene.first_process("spark1", 0)),
-    ),
-    "freeze": Fault(
-        "the worker stops taking part, as in a hung collective; every process is alive and /health is green.",
-        "no token moves and a canary request fails. After some seconds (10 minutes with the real clocks) sparkd calls it "
-        "stalled and starts the group anew, without the fault. In the end it serves again.",
-        _control(freeze=True, rank=1),
-        _failed,
-    ),
-    "hang": Fault(
-        "the head accepts requests and never schedules them; /health is green and the counters stand still.",
-        "a canary request fails and no token moves. After some seconds (10 minutes with the real clocks) sparkd calls it "
-        "stalled and starts the group anew, without the fault. In the end it serves again.",
-        _control(hang_requests=True),
-        _failed,
-    ),
-    "error-chunk": Fault(
-        "every answer breaks off after two tokens with an error chunk, under HTTP status 200; then the group is restarted.",
-        "/health is green soon, but sparkd does not call it ready: the warm-up, a real completion, breaks off. Then the "
-        "fault is taken away and the next try, 15 s later, succeeds. In the end it serves again.",
-        _error_chunk,
-        _warm_up_failed,
-    ),
-    "exit127": Fault(
-        "both ranks end with status 127, as if their program had gone, and will do so at every start.",
-        "sparkd tries once more, meets the same end, and gives up visibly: retrying cannot help. In the end it is held, "
-        "until `sparkd demo fault heal`.",
-        _control(die="exit127"),
-        ends="held",
-    ),
-    "heal": Fault(
-        "takes the fault away, and releases the deployment if it is held.",
-        "in the end it serves again.",
-        lambda scene: heal(scene),
-    ),
-}
-
-
 def heal(scene: Scene) -> None:
     scene.layout.faults.unlink(missing_ok=True)
     if scene.deployment()["hold"]:
         scene.operate("release", "demo fault heal")
 
 
+STALLED = (
+    "no token moves and a canary request fails. After some seconds (10 minutes with the real clocks) sparkd calls "
+    "it stalled and starts the group anew, without the fault. In the end it serves again."
+)
+
+FAULTS: dict[str, Fault] = {
+    "kill-worker": Fault(
+        f"SIGKILL to the worker's engine process ({WORKER} on spark2).",
+        "vLLM's head does not notice a lost worker while nobody asks. sparkd sees the rank end within a second, takes "
+        "the other one down with it, and starts both as a new generation. In the end it serves again.",
+        lambda scene: kill(scene.process("spark2", WORKER).pid),
+    ),
+    "kill-head": Fault(
+        "SIGKILL to the head's first process, the API server on spark1.",
+        "the head ends with status 137. Its worker would wait for ever, so sparkd stops it too and starts both as a "
+        "new generation. In the end it serves again.",
+        lambda scene: kill(scene.first_process("spark1", 0)),
+    ),
+    "freeze": Fault(
+        "the worker stops taking part, as in a hung collective; every process is alive and /health is green.",
+        STALLED,
+        _control(freeze=True, rank=1),
+        _failed,
+    ),
+    "hang": Fault(
+        "the head accepts requests and never schedules them; /health is green and the counters stand still.",
+        STALLED,
+        _control(hang_requests=True),
+        _failed,
+    ),
+    "error-chunk": Fault(
+        "every answer breaks off after two tokens with an error chunk, under HTTP status 200; the group is restarted.",
+        "/health is green soon, but sparkd does not call it ready: the warm-up, a real completion, breaks off. Then "
+        "the fault is taken away and the next try, 15 s later, succeeds. In the end it serves again.",
+        _error_chunk,
+        _warm_up_failed,
+    ),
+    "exit127": Fault(
+        "both ranks end with status 127, as if their program had gone, and will do so at every start.",
+        "sparkd tries once more, meets the same end, and gives up visibly: trying on cannot help. In the end it is "
+        "held, until `sparkd demo fault heal`.",
+        _control(die="exit127"),
+        ends="held",
+    ),
+    "heal": Fault(
+        "takes the fault away, and releases the deployment if it is held.", "in the end it serves again.", heal
+    ),
+}
+
+
 def show(scene: Scene, name: str) -> None:
-    """Does it, and returns when it has ended as its text says. Raises DemoError when it did not, or cannot be done now."""
+    """Does it, and returns when it has ended as its text says. Raises DemoError when it did not, or cannot now."""
     fault, before = FAULTS[name], scene.deployment()
     if name != "heal" and not before["serving"]:
         text = f"{before['name']} does not serve now: {before['sentence']}"

@@ -111,7 +111,7 @@ def _free_ports() -> tuple[int, int, int]:
         return one.getsockname()[1], two.getsockname()[1], three.getsockname()[1]
 
 
-# --------------------------------------------------------------------------------------------------------- configuration
+# ------------------------------------------------------------------------------------------------------ configuration
 
 POLICY = Policy(
     period=1.0,

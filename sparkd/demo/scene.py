@@ -1,4 +1,4 @@
-"""One running demo seen from outside: its status and history through the API, its processes, an answer of its engine."""
+"""One running demo seen from outside: its status and history by the API, its processes, an answer of its engine."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Scene:
     def operate(self, verb: str, message: str) -> None:
         self.api.post(f"/api/v1/deployments/{NAME}/{verb}", {"message": message, "assume_lost": []})
 
-    # ---------------------------------------------------------------------------------------------------------- history
+    # --------------------------------------------------------------------------------------------------------- history
 
     def last_event(self) -> int:
         events = self.api.get("/api/v1/history", limit=1)["events"]
         return int(events[-1]["id"]) if events else 0
 
     def happening(self, after: int, seconds: float) -> Iterator[Event]:
-        """Every event after that one, as it happens. Raises DemoError after `seconds`: the reader wanted another one."""
+        """Every event after that one, as it happens. Raises DemoError after `seconds`: the reader waits for another."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             found = self.api.get("/api/v1/history", after=after, limit=100)["events"]
@@ -72,7 +72,7 @@ class Scene:
                 break
         return seen
 
-    # --------------------------------------------------------------------------------------------------------- processes
+    # ------------------------------------------------------------------------------------------------------- processes
 
     def process(self, node: str, title: str) -> Process:
         """The process of a rank on this node with this title. Raises DemoError."""
@@ -94,7 +94,7 @@ class Scene:
             raise DemoError(f"rank {rank} does not run", "wait until the deployment serves")
         return found.pid
 
-    # ------------------------------------------------------------------------------------------------------------ engine
+    # ---------------------------------------------------------------------------------------------------------- engine
 
     def ask(self, question: str) -> str:
         """The engine's answer to a chat message. Raises DemoError."""

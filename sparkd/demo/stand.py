@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-
 import shutil
 import signal
 import subprocess
@@ -61,7 +60,7 @@ class Stand:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - this process has one thread
             )
         self._children.append(child)
         return child
@@ -74,7 +73,7 @@ class Stand:
         return True
 
     def until(self, what: str, look: Callable[[], T | None], seconds: float) -> T:
-        """The first answer of `look` that is something. Raises DemoError when there is none in time or the daemon ended."""
+        """The first answer of `look` that is something. Raises DemoError without one in time, or without a daemon."""
         end = time.monotonic() + seconds
         while True:
             found = look()
@@ -105,7 +104,7 @@ class Stand:
 
 
 def _end_with_parent() -> None:
-    """In the child: a demo that is killed takes the nodes and the daemon along, the ranks go with the next demo."""
+    """In the child: a demo that is killed takes the nodes and the daemon along; the next demo ends the ranks."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -71,7 +71,9 @@ def _ctl(scene: Scene, *words: str, expected: int) -> None:
     click.echo("\n" + click.style(f"$ sparkd ctl {' '.join(words)}", fg="cyan"))
     sys.stdout.flush()
     argv = [sys.executable, "-m", "sparkd", "ctl", *words]
-    done = subprocess.run(argv, env={**os.environ, "SPARKD_SOCKET": str(scene.layout.socket)}, check=False)
+    done = subprocess.run(
+        argv, env={**os.environ, "SPARKD_SOCKET": str(scene.layout.socket)}, stderr=subprocess.STDOUT, check=False
+    )
     if done.returncode != expected:
         raise DemoError(f"sparkd ctl {' '.join(words)} ended with {done.returncode} instead of {expected}")
 

@@ -80,11 +80,13 @@ class NodeLook:
         except HostError as error:
             return None, error
         except TimeoutError:
-            return None, Late(self.name, f"the node service did not answer within {self.cluster.policy.node_deadline:.0f} s")
+            return None, Late(
+                self.name, f"the node service did not answer within {self.cluster.policy.node_deadline:.0f} s"
+            )
 
     def _first(self, deployments: Sequence[Deployment]) -> Requests:
         ports = sorted({use.port for one in deployments for use in ENGINES[one.engine].ports(one)})
-        requests: Requests = {name: None for name in ("boot", "meminfo", "system", "docker")}
+        requests: Requests = dict.fromkeys(("boot", "meminfo", "system", "docker"))
         requests["sockets"] = {"ports": ports}
         peers = self._peers(deployments)
         if peers:

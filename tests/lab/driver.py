@@ -201,7 +201,9 @@ class Daemon:
     def recovered(self) -> bool:
         """Did the last test leave a group that serves, or comes back to serving by itself?"""
         try:
-            return bool(self.wait("the group of the last test", lambda one: one["serving"] and one["wanted"] == "up", 60))
+            return bool(
+                self.wait("the group of the last test", lambda one: one["serving"] and one["wanted"] == "up", 60)
+            )
         except LabError:
             return False
 
@@ -244,7 +246,18 @@ class Daemon:
         messages = [{"role": "user", "content": prompt}]
         body = json.dumps({"model": "tiny", "messages": messages, "max_tokens": max_tokens})
         url = "http://127.0.0.1:8000/v1/chat/completions"
-        argv = ["curl", "-sS", "--fail-with-body", "-m", str(timeout_s), "-H", "Content-Type: application/json", "-d", body, url]
+        argv = [
+            "curl",
+            "-sS",
+            "--fail-with-body",
+            "-m",
+            str(timeout_s),
+            "-H",
+            "Content-Type: application/json",
+            "-d",
+            body,
+            url,
+        ]
         return dict(json.loads(self.head.run(argv, timeout_s=timeout_s + 10).stdout))
 
 
@@ -294,7 +307,9 @@ def audit(events: list[Json]) -> None:
             assert event["generation"] > last, f"generation {event['generation']} after {last}: {event}"
             last, gone = event["generation"], False
         elif kind == "action" and event["data"].get("action") == "StartRanks":
-            assert event["generation"] == last, f"a rank of generation {event['generation']} while {last} was current: {event}"
+            assert event["generation"] == last, (
+                f"a rank of generation {event['generation']} while {last} was current: {event}"
+            )
 
 
 def overlaps(daemon: Daemon) -> list[str]:

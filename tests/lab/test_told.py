@@ -59,5 +59,7 @@ def test_metrics_follow_a_group_restart(serving: Daemon) -> None:
     page = serving.head.run(["curl", "-sS", "-m", "5", "http://127.0.0.1:9477/metrics"]).stdout
     assert f'sparkd_deployment_serving{{deployment="{NAME}"}} 1.0' in page
     assert f'sparkd_group_starts_total{{cause="crash",deployment="{NAME}"}}' in page
-    ready = serving.head.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", f"http://127.0.0.1:9477/ready/{NAME}"])
+    ready = serving.head.run(
+        ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", f"http://127.0.0.1:9477/ready/{NAME}"]
+    )
     assert ready.stdout == "200"

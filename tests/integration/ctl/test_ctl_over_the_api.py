@@ -127,9 +127,9 @@ async def test_status_of_the_real_api(tmp_path: Path) -> None:
 async def test_a_restart_that_is_waited_for(tmp_path: Path) -> None:
     service = Scripted(outcomes=[("running", "starting"), ("running", "starting"), ("done", "serving")])
     async with api(service, tmp_path) as socket:
-        code, said, progress = await sparkd(socket, "ctl", "restart", "--clean", "-m", "new image", "--yes", "--wait")
+        code, said, progress = await sparkd(socket, "ctl", "restart", "-m", "new image", "--yes", "--wait")
     assert code == 0
-    assert service.asked == [("ds4-flash", "restart", Operation(message="new image", by=ME, clean=True))]
+    assert service.asked == [("ds4-flash", "restart", Operation(message="new image", by=ME))]
     assert "starting the head, weights, about 30 s to go" in progress
     assert said.startswith("ds4-flash is serving.")
 

@@ -1,0 +1,176 @@
+"""Clients that mean harm, or are broken: they get nothing, and nobody else waits for them."""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
+import pytest
+
+from sparkd.api import gate, listen, routes
+
+from .api_world import Place, running
+
+
+@contextmanager
+def raw(place: Place, count: int = 1, first: bytes = b"") -> Iterator[list[socket.socket]]:
+    """Plain TCP connections that have said `first`."""
+    opened: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            one = socket.create_connection(("127.0.0.1", place.port), timeout=10)
+            opened.append(one)
+            one.sendall(first)
+            one.setblocking(False)
+        yield opened
+    finally:
+        for one in opened:
+            one.close()
+
+
+async def ended(connection: socket.socket, deadline_s: float = 20.0) -> bytes:
+    """What the server sent until it closed the connection."""
+    found = b""
+    with anyio.fail_after(deadline_s):
+        while True:
+            await anyio.wait_readable(connection)
+            try:
+                part = connection.recv(65536)
+            except ConnectionResetError:
+                return found
+            if not part:
+                return found
+            found += part
+
+
+async def works(place: Place, times: int = 1) -> float:
+    """Asks on both listeners, `times` over; returns the longest wait in seconds."""
+    longest = 0.0
+    for _ in range(times):
+        async with place.unix() as local, place.tcp() as remote:
+            for session in (local, remote):
+                began = time.perf_counter()
+                async with session.get("/metrics") as answer:
+                    assert answer.status == 200
+                    await answer.read()
+                longest = max(longest, time.perf_counter() - began)
+    return longest
+
+
+async def test_three_hundred_slow_lorises_hold_up_nobody_and_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "IDLE_S", 1.0)
+    async with running() as place:
+        with raw(place, 300, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Slow: ") as lorises:
+            assert await works(place, 5) < 5.0
+            for one in lorises:
+                assert b"200" not in await ended(one)
+        await works(place)
+
+
+async def test_a_loris_that_drips_is_closed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then must not count as life."""
+    monkeypatch.setattr(listen, "IDLE_S", 1.0)
+    async with running() as place:
+        with raw(place, 1, b"GET / HTTP/1.1\r\nX: ") as [one]:
+            with anyio.fail_after(20):
+                while True:
+                    try:
+                        one.send(b"y")
+                    except (BrokenPipeError, ConnectionResetError):
+                        break
+                    await anyio.sleep(0.1)
+            await works(place)
+
+
+async def test_connections_beyond_the_limit_are_closed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "CONNECTIONS", 20)
+    async with running() as place:
+        with raw(place, 60, b"GET / HTTP/1.1\r\n") as many:
+            async with place.unix() as local, local.get("/healthz") as answer:
+                assert answer.status == 200  # the limit is for each listener
+            closed = 0
+            for one in many[30:]:
+                closed += await ended(one) == b""
+            assert closed == 30
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_rubbish_is_answered_with_an_error_or_nothing(seed: int) -> None:
+    dice = random.Random(seed)
+    begins = [
+        b"",
+        b"GET ",
+        b"GET / HTTP/1.1\r\n",
+        b"\x16\x03\x01\x02\x00",
+        b"POST /api/v1/deployments/a/stop HTTP/1.1\r\n",
+    ]
+    async with running() as place:
+        for _ in range(30):
+            with raw(place, 1, dice.choice(begins) + dice.randbytes(dice.randrange(1, 3000)) + b"\r\n\r\n") as [one]:
+                one.shutdown(socket.SHUT_WR)
+                assert b" 200 " not in (await ended(one))[:20]
+        await works(place)
+        assert place.daemon.asked == []
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(5000)) + b"\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: evil\r\n\r\n",
+    ],
+    ids=["long path", "long header", "many headers", "two lengths", "length and chunks", "two hosts"],
+)
+async def test_requests_beyond_all_bounds_are_refused(request_: bytes) -> None:
+    async with running() as place:
+        with raw(place, 1) as [one]:
+            one.settimeout(10)
+            try:
+                one.sendall(request_)
+                one.shutdown(socket.SHUT_WR)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # it was closed in the middle, as it should be
+            one.setblocking(False)
+            answer = await ended(one)
+        assert answer[9:12] in (b"400", b"403", b"")
+        await works(place)
+
+
+async def test_a_body_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "BODY_S", 0.3)
+    async with running() as place:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(str(place.sock))
+        sock.sendall(b"POST /api/v1/deployments/qwen/stop HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        sock.setblocking(False)
+        with anyio.fail_after(10):
+            await anyio.wait_readable(sock)
+        assert b"400" in sock.recv(4096)
+        sock.close()
+        assert place.daemon.asked == []
+
+
+async def test_a_client_that_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "SEND_S", 0.5)
+    async with running() as place:
+        request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with raw(place, 1) as [one]:
+            sent = 0
+            with anyio.fail_after(60):
+                while True:  # ask on and on, and never read
+                    try:
+                        sent += one.send(request * 50)
+                    except BlockingIOError:
+                        await anyio.sleep(0.01)
+                    except (BrokenPipeError, ConnectionResetError):
+                        break
+            assert sent < 50_000_000
+        await works(place)
