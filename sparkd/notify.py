@@ -25,7 +25,7 @@ from sparkd import clock
 from sparkd.errors import SparkdError
 from sparkd.metrics import Counters
 from sparkd.model.config import Notify, Webhook
-from sparkd.model.words import between, duration, sentence
+from sparkd.model.words import between, duration, stopped
 
 log = structlog.get_logger("sparkd.notify")
 
@@ -92,14 +92,14 @@ def _deployment(was: Json | None, now: Json, after: Json) -> Iterator[Notificati
         cause = (
             {"cls": failure["class"], "signature": failure["signature"]} if failure else {"signature": now["reason"]}
         )
-        yield note(kind="down", sentence=sentence(f"{now['name']} does not serve: {text}"), **cause)
+        yield note(kind="down", sentence=stopped(f"{now['name']} does not serve: {text}"), **cause)
     if was is not None and is_down(was) and now["serving"]:
         outage = _outage_s(was, now)
         lasted = f" after {duration(outage)}" if outage is not None else ""
         yield note(kind="recovered", sentence=f"{now['name']} serves again{lasted}.", outage_s=outage)
     hold = now["hold"]
     if hold and not (was and was["hold"] and was["hold"]["fact"] == hold["fact"]):
-        text = sentence(f"{now['name']} is held: {hold['text']}")
+        text = stopped(f"{now['name']} is held: {hold['text']}")
         yield note(kind="held", sentence=text, cls=hold["class"], signature=hold["fact"], fix=hold["fix"] or None)
 
 
@@ -128,7 +128,7 @@ def _node(was: Json | None, now: Json, before: Json | None, after: Json, notice_
     note = partial(Notification, cluster=after["cluster"], at=after["at"], node=now["name"])
     if _silent(now, after["at"], notice_s) and not lost_before:
         text = f"{now['name']} could not be asked for {duration(notice_s)}: {now['why']}. Unknown is not down"
-        yield note(kind="node_lost", sentence=sentence(text), signature=now.get("code"))
+        yield note(kind="node_lost", sentence=stopped(text), signature=now.get("code"))
     if lost_before and now["state"] == "ok":
         silent = between(was["since"], after["at"]) if was else None
         lasted = f" after {duration(silent)}" if silent is not None else ""

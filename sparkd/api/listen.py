@@ -21,7 +21,7 @@ log = structlog.get_logger("sparkd.api")
 
 GROUP = "sparkd"
 CONNECTIONS = 512
-"""On one listener; more are closed at once, so that no client can use up the daemon's file descriptors."""
+"""On one listener, give or take a burst; more are closed at once, or one client could use up all file descriptors."""
 IDLE_S = 15.0
 """A connection without a complete request for this long is closed (slow loris)."""
 RETRY_S = 15.0

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from sparkd.ctl.text import terminal, wrap
 from sparkd.demo.errors import DemoError
 from sparkd.demo.scene import Event, Scene, kill
 
@@ -114,7 +115,8 @@ def show(scene: Scene, name: str) -> None:
     if name != "heal" and not before["serving"]:
         text = f"{before['name']} does not serve now: {before['sentence']}"
         raise DemoError(text, "wait until it does (sparkd ctl status), or: sparkd demo fault heal")
-    click.echo(f"{name}: {fault.does}\n\nWhat you will see: {fault.seen}\n")
+    for text in (f"{name}: {fault.does}", f"What you will see: {fault.seen}"):
+        click.echo("\n".join(wrap(text, terminal().width)) + "\n")
     after, since = scene.last_event(), time.time()
     fault.inject(scene)
     if name == "heal" and before["serving"]:

@@ -36,7 +36,7 @@ ENGINE = Path(__file__).parent / "engine" / "vllm"
 MODEL = "demo/tiny-llm"
 DEFAULT_PORT = 9477
 """sparkd's own; used where it is free, so that the page is where the README says."""
-MAX_FOLDER = 70
+MAX_TEMPORARY = 60
 """A Unix socket's path has room for 107 bytes."""
 
 
@@ -80,9 +80,7 @@ class Layout:
 
 
 def plan(folder: Path) -> Layout:
-    """Makes what the demo's parts expect to be there, with ports that are free now. Raises DemoError."""
-    if len(str(folder)) > MAX_FOLDER:
-        raise DemoError(f"{folder.parent} is too long a path for sockets", "set TMPDIR to a shorter one: TMPDIR=/tmp")
+    """Makes what the demo's parts expect to be there, with ports that are free now."""
     api, master, page = _free_ports()
     layout = Layout(folder, api, master, f"127.0.0.1:{page}")
     for name in NODES:
@@ -185,5 +183,8 @@ def deployment(layout: Layout) -> Deployment:
 
 
 def temporary() -> Path:
-    """Where demos live: TMPDIR, else /tmp."""
-    return Path(os.environ.get("TMPDIR") or "/tmp")
+    """Where demos live: TMPDIR, else /tmp. Raises DemoError."""
+    folder = Path(os.environ.get("TMPDIR") or "/tmp")
+    if len(str(folder)) > MAX_TEMPORARY:
+        raise DemoError(f"{folder} is too long a path for sockets", "set TMPDIR to a shorter one: TMPDIR=/tmp")
+    return folder

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
+import click
 
 from sparkd.ctl.client import Api
 from sparkd.ctl.errors import CtlError
@@ -92,14 +93,19 @@ class Stand:
 
     def wait(self) -> None:
         """Until ctrl-C. Raises DemoError when the daemon ends before."""
-        self.daemon.wait()
+        try:
+            self.daemon.wait()
+        except KeyboardInterrupt:
+            return
         raise DemoError(f"sparkd ended with status {self.daemon.returncode}", self.said())
 
     def end(self) -> None:
         """The daemon first, which would start the ranks again; then the ranks; then the nodes."""
-        for child in reversed(self._children):
-            if child is self._children[len(NODES) - 1]:
-                anyio.run(end_ranks, self.layout.folder)
+        nodes, daemon = self._children[: len(NODES)], self._children[len(NODES) :]
+        for child in daemon:
+            _end(child)
+        anyio.run(end_ranks, self.layout.folder)
+        for child in nodes:
             _end(child)
 
 
@@ -139,20 +145,19 @@ def stand() -> Iterator[Stand]:
     """A running demo. Nothing of it is left afterwards, whatever happened. Raises DemoError."""
     with only_demo() as lock, _told_to_end():
         if lock.left is not None:
+            click.echo("An earlier demo was killed: taking away what it left.")
             anyio.run(end_ranks, lock.left)
             shutil.rmtree(lock.left)
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=temporary()))
         lock.tell(folder)
+        made = Stand(plan(folder))
         try:
-            made = Stand(plan(folder))
-            try:
-                made.start()
-                yield made
-            finally:
-                _hear_no_more()
-                made.end()
+            made.start()
+            yield made
         finally:
-            shutil.rmtree(folder)
+            _hear_no_more()
+            made.end()
+            shutil.rmtree(folder)  # only now: while a rank lives its record must stay
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import time
 
 import click
 
-from sparkd.ctl.text import duration
+from sparkd.ctl.text import duration, terminal
 from sparkd.demo.errors import DemoError
 from sparkd.demo.faults import FAULTS, WORKER
 from sparkd.demo.layout import NODES
@@ -63,17 +63,16 @@ def _ask(scene: Scene) -> None:
 
 
 def _heading(text: str) -> None:
-    click.echo("\n" + click.style(text, bold=True))
+    click.echo("\n" + terminal().paint(text, "bold"))
 
 
 def _ctl(scene: Scene, *words: str, expected: int) -> None:
     """The real command with its real output."""
-    click.echo("\n" + click.style(f"$ sparkd ctl {' '.join(words)}", fg="cyan"))
+    click.echo("\n" + terminal().paint(f"$ sparkd ctl {' '.join(words)}", "bold"))
     sys.stdout.flush()
     argv = [sys.executable, "-m", "sparkd", "ctl", *words]
-    done = subprocess.run(
-        argv, env={**os.environ, "SPARKD_SOCKET": str(scene.layout.socket)}, stderr=subprocess.STDOUT, check=False
-    )
+    environment = {**os.environ, "SPARKD_SOCKET": str(scene.layout.socket)}
+    done = subprocess.run(argv, env=environment, stderr=subprocess.STDOUT, check=False)
     if done.returncode != expected:
         raise DemoError(f"sparkd ctl {' '.join(words)} ended with {done.returncode} instead of {expected}")
 
@@ -81,7 +80,7 @@ def _ctl(scene: Scene, *words: str, expected: int) -> None:
 def stay(scene: Scene) -> None:
     """What a person may do now."""
     layout = scene.layout
-    click.echo("\n" + click.style("It goes on until ctrl-C. Meanwhile, in another terminal:", bold=True))
+    _heading("It goes on until ctrl-C. Meanwhile, in another terminal:")
     click.echo(f"  export SPARKD_SOCKET={layout.socket}")
     click.echo("  sparkd ctl status          (or watch, history, why, logs -f, stop, start, restart, pause …)")
     click.echo(f"  sparkd demo fault NAME     {' | '.join(FAULTS)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,15 @@ class Moment:
     wall: float
 
 
+@cache
+def boot_id() -> str:
+    """The id of this boot; a process never sees another."""
+    return BOOT_ID.read_text().strip()
+
+
 def now() -> Moment:
-    """This instant; reads the boot id, so call it off the loop."""
-    return Moment(BOOT_ID.read_text().strip(), clock.now(), clock.wall())
+    """This instant."""
+    return Moment(boot_id(), clock.now(), clock.wall())
 
 
 def shift_s(saved: Moment, loaded: Moment) -> float:

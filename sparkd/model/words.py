@@ -35,16 +35,14 @@ def between(start: str | None, end: str | None) -> float | None:
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
-def sentence(text: str) -> str:
-    """One sentence with a capital and a full stop, whatever it was."""
+def stopped(text: str) -> str:
+    """The text with a full stop at its end, unless it has an end already."""
     text = text.strip()
-    if not text:
-        return ""
-    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")
+    return text + ("" if not text or text[-1] in ".!?" else ".")
 
 
 def headline(status: Json) -> str:
-    """The verdict: trouble with sparkd itself first, then what is down, what serves, and nodes that are unknown."""
+    """The verdict in a sentence or two: sparkd's own trouble, what is down, what serves, which nodes are unknown."""
     parts = (
         *_about_daemon(status["daemon"]),
         *_about_deployments(status["deployments"], status["at"]),
@@ -67,17 +65,17 @@ def _about_daemon(daemon: Json) -> tuple[str, ...]:
 def _about_deployments(deployments: Sequence[Json], at: str) -> list[str]:
     if not deployments:
         return ["No deployment is configured."]
-    wanted = [d for d in deployments if d["wanted"] == "up" and not d["problems"]]
-    serving = [d for d in wanted if d["serving"]]
     bad = [d for d in deployments if d["problems"] or (d["wanted"] == "up" and not d["serving"])]
+    serving = [d for d in deployments if d["wanted"] == "up" and d["serving"]]
     idle = [d for d in deployments if d["wanted"] != "up" and not d["problems"]]
-    words = [_trouble(d, at) for d in bad]
+    words = [_trouble(bad[0], at)] if len(bad) == 1 else []
+    if len(bad) > 1:
+        words.append(f"{len(bad)} are NOT serving: {', '.join(d['name'] for d in bad)}.")
     if len(serving) == 1:
         words.append(_serves(serving[0], at))
     elif serving:
         words.append(f"{', '.join(d['name'] for d in serving)} are serving.")
-    words += [_idle(d) for d in idle]
-    return words
+    return words + [_idle(d) for d in idle]
 
 
 def _serves(deployment: Json, at: str) -> str:
@@ -92,15 +90,15 @@ def _idle(deployment: Json) -> str:
         return f"{name} still serves and is being stopped, as wanted."
     if deployment["phase"] in ("stopped", "adopting") and not any(r["state"] in RUNNING for r in deployment["ranks"]):
         return f"{name} is stopped, as wanted."
-    return f"{name} is being stopped, as wanted: {sentence(deployment['sentence'])}"
+    return f"{name} is being stopped, as wanted: {stopped(deployment['sentence'])}"
 
 
 def _trouble(deployment: Json, at: str) -> str:
     name, phase, hold = deployment["name"], deployment["phase"], deployment["hold"]
     if hold:
-        needs = "sparkd goes on by itself once that is so" if hold["heals_itself"] else "It waits for a person"
-        fix = f" To fix it: {sentence(hold['fix'])}" if hold["fix"] else ""
-        return f"{name} is NOT serving and held: {sentence(hold['text'])}{fix} {sentence(needs)}"
+        needs = "sparkd goes on by itself once that is so" if hold["heals_itself"] else "it waits for a person"
+        why = deployment["sentence"] if deployment["problems"] else hold["text"]
+        return f"{name} is NOT serving and held, {needs}: {stopped(why)}"
     if phase == "paused" or deployment["paused"]:
         return f"{name} is NOT serving and paused: sparkd does nothing until it is resumed."
     down = between(deployment["down_since"], at)
@@ -109,7 +107,7 @@ def _trouble(deployment: Json, at: str) -> str:
         return _starting(deployment, since)
     if phase == "adopting":
         return f"{name} is being looked at; nothing is changed until it is clear what runs."
-    return f"{name} is NOT serving{since}: {sentence(deployment['sentence'])}{_next(deployment, at)}"
+    return f"{name} is NOT serving{since}: {stopped(deployment['sentence'])}{_next(deployment, at)}"
 
 
 def _starting(deployment: Json, since: str) -> str:

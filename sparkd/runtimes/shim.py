@@ -135,7 +135,6 @@ class ShimRuntime:
             }
             (new / shim_main.LOCK).touch(mode=0o600)
             (new / shim_main.LOG).touch(mode=0o600)
-            (new / shim_main.RECORD).touch(mode=0o600)
             (new / shim_main.RECORD).write_text(json.dumps(record), "utf-8")
             new.rename(folder)
         except OSError as error:

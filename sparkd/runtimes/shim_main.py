@@ -101,14 +101,15 @@ class Log:
             return  # a full disk costs lines of the log, never the rank
 
     def _rotate(self) -> None:
-        os.close(self._fd)
-        for number in range(self._files - 1, 0, -1):
-            older = self._path if number == 1 else f"{self._path}.{number - 1}"
-            if os.path.exists(older):
-                os.replace(older, f"{self._path}.{number}")
+        names = [self._path, *(f"{self._path}.{number}" for number in range(1, self._files))]
+        for newer, older in zip(names[-2::-1], names[:0:-1], strict=True):
+            if os.path.exists(newer):
+                os.replace(newer, older)
         if self._files == 1:
             os.unlink(self._path)
+        before = self._fd
         self._open()
+        os.close(before)
 
 
 class Stream:
@@ -182,7 +183,6 @@ class Keeper:
         self._record.update(changes)
         path = os.path.join(self._folder, RECORD)
         with open(path + ".new", "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o600)
             json.dump(self._record, file)
         os.replace(path + ".new", path)
 
@@ -249,14 +249,13 @@ class Keeper:
         self._end_the_rest()
         for stream in self._streams:
             stream.finish()
-        code = os.waitstatus_to_exitcode(self._status)
+        code = os.waitstatus_to_exitcode(self._status)  # negative for a signal
         self._write(exit_code=code if code >= 0 else 128 - code, finished_at=ended)
 
     def _take_signals(self) -> None:
         taken = os.read(self._signals, 4096)
         while self._status is None and (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            if ended[0] == self._pid:
-                self._status = ended[1]
+            self._status = ended[1] if ended[0] == self._pid else None
         if signal.SIGTERM in taken and self._status is None:
             self._stop()
 

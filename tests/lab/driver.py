@@ -275,7 +275,7 @@ class Load:
     def __enter__(self) -> Load:
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
-        wait_for("the load to begin", lambda: self.good or self.bad, 60)
+        wait_for("the load to begin", lambda: bool(self.good or self.bad), 60)
         return self
 
     def __exit__(self, *_: object) -> None:

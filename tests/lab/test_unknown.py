@@ -10,7 +10,8 @@ import pytest
 from .driver import NAME, Daemon, Load, audit, since
 from .faults import docker_mute, docker_stopped, fabric_cut, mgmt_cut, power_cut, shutdown
 
-QUIET_S = 60.0
+# CI waits long enough to see that nothing happens; the whole minute of the acceptance is nightly.
+quiet = pytest.mark.parametrize("quiet_s", [20.0, pytest.param(60.0, marks=pytest.mark.nightly)])
 
 
 def hold_still(daemon: Daemon, seconds: float, node: str = "spark2") -> None:
@@ -29,11 +30,12 @@ def hold_still(daemon: Daemon, seconds: float, node: str = "spark2") -> None:
 
 
 @pytest.mark.timeout(400)
-def test_management_network_gone_for_a_minute_is_no_reason_to_act(serving: Daemon) -> None:
+@quiet
+def test_management_network_gone_is_no_reason_to_act(serving: Daemon, quiet_s: float) -> None:
     before = serving.wait_serving()
     with Load(serving) as load, mgmt_cut(serving.worker):
         serving.wait("the worker to be unknown", lambda one: serving.node("spark2")["state"] == "unknown", 40)
-        hold_still(serving, QUIET_S)
+        hold_still(serving, quiet_s)
     assert not load.bad, "the engine's own traffic was disturbed"
     serving.wait("the worker to be known again", lambda one: serving.node("spark2")["state"] == "ok", 60)
     assert serving.wait_serving()["generation"] == before["generation"]
@@ -66,11 +68,12 @@ def test_both_networks_gone_is_unknown_and_then_the_truth(serving: Daemon) -> No
 
 
 @pytest.mark.timeout(400)
-def test_mute_docker_is_unknown_and_does_not_slow_the_loop(serving: Daemon) -> None:
+@quiet
+def test_mute_docker_is_unknown_and_does_not_slow_the_loop(serving: Daemon, quiet_s: float) -> None:
     before = serving.wait_serving()
     with docker_mute(serving.worker):
         serving.wait("the worker to be unknown", lambda one: serving.node("spark2")["state"] == "unknown", 40)
-        hold_still(serving, QUIET_S)
+        hold_still(serving, quiet_s)
     assert serving.wait_serving()["generation"] == before["generation"]
 
 
@@ -120,13 +123,14 @@ def test_one_node_reboots(serving: Daemon, who: str, how: object) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_both_reboot_and_the_worker_is_late(serving: Daemon) -> None:
+@pytest.mark.parametrize("late_s", [30.0, pytest.param(180.0, marks=pytest.mark.nightly)])
+def test_both_reboot_and_the_worker_is_late(serving: Daemon, late_s: float) -> None:
     before = serving.wait_serving()
     late = power_cut(serving.worker)
     with power_cut(serving.head):
         pass
     began = time.monotonic()
-    serving.wait("a head that waits", lambda one: since(began) > 60, 120)
+    serving.wait("a head that waits", lambda one: since(began) > late_s, late_s + 60)
     one = serving.one()
     assert one["phase"] != "held"
     assert "spark2" in one["sentence"]

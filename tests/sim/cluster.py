@@ -45,6 +45,8 @@ class SimContainer:
     """Head only: when it notices that a peer is gone; None = never (an idle head)."""
     dead: bool = False
     """Head only: its API answers 503."""
+    wedged: bool = False
+    """It looks well in every way and answers nothing."""
     late: bool = False
     """Docker finished its start after sparkd had given up."""
 
@@ -120,7 +122,7 @@ class SimCluster:
         if head is None or not head.runs or head.generation != generation or head.loaded_s < LOAD_S or head.dead:
             return False
         ranks = [self.rank(rank) for rank in range(len(self.deployment.nodes))]
-        return self.fabric and self.peers_up(head) and not any(one is not None and one.frozen for one in ranks)
+        return self.fabric and self.peers_up(head) and not any(one is not None and (one.frozen or one.wedged) for one in ranks)
 
     def next_id(self) -> int:
         self.serial += 1

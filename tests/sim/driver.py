@@ -57,7 +57,12 @@ class Driver:
     events: list[tuple[str, str]] = field(default_factory=list)
     point: Callable[[str], None] = lambda name: None
     """Called at each moment at which sparkd may die; raises Killed to make it so."""
-    _late: list[tuple[float, StartRanks]] = field(default_factory=list)
+    doing: Action | None = None
+    """The action that is being performed."""
+    docker_goes_on: bool = False
+    """When sparkd dies within a start, Docker finishes what it had been asked for."""
+    late: list[tuple[float, StartRanks]] = field(default_factory=list)
+    """Starts that Docker will finish, at what time, although sparkd has given them up."""
 
     # ----------------------------------------------------------------------------------------------------------- time
 
@@ -69,6 +74,8 @@ class Driver:
             self._end_deed()
             self._decide()
         except Killed:
+            if self.docker_goes_on and isinstance(self.doing, StartRanks):
+                self.late.append((self.cluster.now + 8.0, self.doing))
             self.reborn()
         self.check_cluster()
 
@@ -91,7 +98,7 @@ class Driver:
 
     def reborn(self) -> None:
         """sparkd died and is there again, with what had been persisted."""
-        self.deed, self.outcome = None, None
+        self.deed, self.doing, self.outcome = None, None, None
         last = self.persisted
         before = last.before if last.phase in (Phase.ADOPTING, Phase.PAUSED) else last.phase
         fresh = last == State()
@@ -102,8 +109,8 @@ class Driver:
 
     def _late_starts(self) -> None:
         """Docker got round to it after everybody had given up."""
-        hands, due = SimHands(self.cluster), [one for one in self._late if one[0] <= self.cluster.now]
-        self._late = [one for one in self._late if one not in due]
+        hands, due = SimHands(self.cluster), [one for one in self.late if one[0] <= self.cluster.now]
+        self.late = [one for one in self.late if one not in due]
         for _, action in due:
             for deed in hands.deeds(action, late=True):
                 try:
@@ -116,8 +123,10 @@ class Driver:
             return
         action, began, _ = self.deed
         self.deed = None
+        self.doing = action
         self.outcome = self._perform(action, began)
         self.point("after the action")
+        self.doing = None
 
     def _perform(self, action: Action, began: float) -> Outcome:
         hands, now = SimHands(self.cluster), self.cluster.now
@@ -134,7 +143,7 @@ class Driver:
             self._count_start(action)
         if fault:
             if fault == "late" and isinstance(action, StartRanks):
-                self._late.append((now + 8.0, action))
+                self.late.append((now + 8.0, action))
             return Outcome(action, False, now, f"injected: {fault}", "timeout" if fault == "late" else fault)
         return hands.complete(action, began) if not isinstance(action, StartRanks) else self._started(action)
 

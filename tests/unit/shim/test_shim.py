@@ -61,8 +61,12 @@ async def runtime(tmp_path: Path) -> AsyncIterator[ShimRuntime]:
 
 
 async def orphan_of(runtime: ShimRuntime, container_id: str) -> int:
-    lines = [line.text for line in await runtime.logs(container_id, 100, None)]
-    return next(int(line.split()[1]) for line in lines if line.startswith("orphan"))
+    async def look() -> int:
+        lines = [line.text for line in await runtime.logs(container_id, 100, None)]
+        return next((int(line.split()[1]) for line in lines if line.startswith("orphan")), 0)
+
+    pid: int = await until("a process that says its number", look)
+    return pid
 
 
 # --------------------------------------------------------------------------------------------------------------- start
@@ -297,7 +301,7 @@ time.sleep(1000)
 
 async def test_what_outlives_a_killed_shim_still_counts_as_running(runtime: ShimRuntime, tmp_path: Path) -> None:
     container = await started(runtime, CHILD)
-    child = await until("a child", lambda: orphan_of(runtime, container.id))
+    child = await orphan_of(runtime, container.id)
     kill(shim_pid(tmp_path / "ranks"))
     await until("the first process went with its shim", lambda: not alive(container.pid))
     left = await only(runtime)
@@ -381,6 +385,15 @@ async def test_the_log_is_bounded(runtime: ShimRuntime, tmp_path: Path) -> None:
     texts = [line.text for line in await runtime.logs(container.id, 200, None)]
     assert texts[-3:] == ["line 19998", "line 19999", "up"]
     assert len(texts) == 200
+
+
+async def test_one_file_is_a_bound_too(runtime: ShimRuntime, tmp_path: Path) -> None:
+    code = "for number in range(5000): print('line', number)"
+    await runtime.start(rank(code, log=LogLimit(max_size="10k", max_file=1)), {})
+    await ended(runtime)
+    files = list((tmp_path / "ranks/sparkd-demo-0").glob("log*"))
+    assert [path.name for path in files] == ["log"]
+    assert files[0].stat().st_size <= 10 * 1024
 
 
 async def test_a_line_without_end_is_cut(runtime: ShimRuntime) -> None:

@@ -286,11 +286,11 @@ def test_the_verdict_names_what_matters_first() -> None:
     waiting = replace(SERVING, phase=Phase.BACKOFF, down_since=NOW - 42)
     decision = Decision(waiting, (), "rank 1 is gone", "failed", next=Planned(NOW + 250, "group restart"))
     assert say(waiting, decisions={"ds4": decision}) == (
-        "ds4 is NOT serving for 42 s: Rank 1 is gone. Next: group restart in 4 min 10 s."
+        "ds4 is NOT serving for 42 s: rank 1 is gone. Next: group restart in 4 min 10 s."
     )
     hold = Hold(FailureClass.HARDWARE, "gpu:spark2", "the GPU of spark2 is gone", "power-cycle spark2", False)
     assert say(replace(SERVING, phase=Phase.HELD, hold=hold), decisions={}) == (
-        "ds4 is NOT serving and held: The GPU of spark2 is gone. To fix it: Power-cycle spark2. It waits for a person."
+        "ds4 is NOT serving and held, it waits for a person: the GPU of spark2 is gone."
     )
     stopped = replace(SERVING, phase=Phase.STOPPED)
     assert "being stopped" in say(stopped, "stopped")

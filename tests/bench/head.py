@@ -1,0 +1,73 @@
+"""`python -m tests.bench.head FOLDER`: sparkd as `sparkd run` runs it, with a simulated engine's processes as ranks.
+
+The configuration is read from YAML, the worker is reached over SSH, and both nodes' Docker is asked at every look: what a
+real daemon pays for is in what is measured. Only the ranks are the demo's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+
+from sparkd import daemon, hosts, settings, supervisor
+from sparkd.demo.layout import deployment, load
+from sparkd.demo.node import DemoNode
+from sparkd.hosts import Host, Sockets
+from sparkd.model.config import Deployment, Health, Node, Policy
+from sparkd.model.snapshot import Container
+from sparkd.observe import NodeAccess
+from sparkd.runtimes.docker import DockerRuntime
+from sparkd.runtimes.shim import ShimRuntime
+
+from .sshd import KNOWN_HOSTS
+from .world import Clocks, docker_socket
+
+
+class BothRuntimes(ShimRuntime):
+    """Ranks are processes; a Docker that holds none is asked and listened to as well."""
+
+    def __init__(self, node: str, folder: Path, socket: Callable[[], Path]) -> None:
+        super().__init__(node, folder)
+        self._docker = DockerRuntime(node, socket)
+
+    async def containers(self) -> tuple[Container, ...]:
+        return await self._docker.containers() + await super().containers()
+
+    async def events(self, wake: Callable[[], None]) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._docker.events, wake)
+            group.start_soon(super().events, wake)
+
+    async def aclose(self) -> None:
+        await self._docker.aclose()
+
+
+def main(folder: str) -> int:
+    layout = load(Path(folder))
+    clocks = Clocks.load(layout)
+    if clocks.gap_s is not None:
+        supervisor.GAP_S = clocks.gap_s
+    config = settings.load(layout.folder / "etc")
+
+    def reach(node: Node, owner: str, wake: Callable[[], None]) -> tuple[Host, NodeAccess]:
+        sockets = Sockets(docker=docker_socket(layout, node.name), service=layout.service(node.name))
+        known_hosts = layout.folder / KNOWN_HOSTS
+        host = hosts.make(node, layout.folder / "ssh", known_hosts, sockets=sockets, changed=wake)
+        runtime = BothRuntimes(node.name, layout.ranks(node.name), host.docker_socket)
+        return host, NodeAccess(client=DemoNode(host, owner, runtime), docker=runtime)
+
+    runs = _with(deployment(layout), config.cluster.policy, clocks)
+    return daemon.serve(replace(config, deployments=(runs,)), reach)
+
+
+def _with(deployment: Deployment, policy: Policy, clocks: Clocks) -> Deployment:
+    """The demo's deployment on the real clocks."""
+    return replace(deployment, policy=policy, health=Health(canary_after=clocks.canary_after_s))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

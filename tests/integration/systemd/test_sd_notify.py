@@ -1,0 +1,61 @@
+"""Datagrams to a real socket, as systemd would receive them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sparkd import systemd
+
+
+@pytest.fixture(params=["path", "abstract"])
+def manager(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """The service manager's end."""
+    name = str(tmp_path / "notify") if request.param == "path" else f"@sparkd-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(name.replace("@", "\0", 1) if name.startswith("@") else name)
+        sock.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", name)
+        yield sock
+
+
+def test_fields_arrive_in_one_datagram(manager: socket.socket) -> None:
+    assert systemd.notify(READY="1", STATUS="ds4 is serving,\nfor 10 min now") is True
+    assert manager.recv(4096) == b"READY=1\nSTATUS=ds4 is serving, for 10 min now"
+
+
+def test_a_manager_that_does_not_read_holds_up_nothing(manager: socket.socket) -> None:
+    sent = [systemd.notify(WATCHDOG="1") for _ in range(5000)]
+    assert sent[0] is True
+    assert sent[-1] is False
+
+
+@pytest.mark.parametrize("name", ["", "/nowhere/to/be/found", "@nobody-listens-here", "tcp:1.2.3.4", "/" + "x" * 300])
+def test_nobody_there_is_no_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", name)
+    assert systemd.notify(READY="1") is False
+    monkeypatch.delenv("NOTIFY_SOCKET")
+    assert systemd.notify(READY="1") is False
+
+
+@pytest.mark.parametrize(
+    ("usec", "pid", "expected"),
+    [
+        ("90000000", "", 45.0),
+        ("90000000", str(os.getpid()), 45.0),
+        ("90000000", "1", None),
+        ("0", "", None),
+        ("", "", None),
+        ("soon", "", None),
+    ],
+)
+def test_the_watchdog_is_fed_twice_in_its_time(
+    usec: str, pid: str, expected: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", usec)
+    monkeypatch.setenv("WATCHDOG_PID", pid)
+    assert systemd.watchdog_period_s() == expected
