@@ -16,7 +16,7 @@ import sparkd
 from sparkd import api, hosts, http, metrics, notify, settings, systemd
 from sparkd.errors import DockerStopped
 from sparkd.hosts.client import NodeClient
-from sparkd.journal import AlreadyOwned, Journal
+from sparkd.journal import AlreadyOwned, Journal, JournalError
 from sparkd.model.config import Node
 from sparkd.observe import NodeAccess
 from sparkd.runtimes.docker import DockerRuntime
@@ -26,8 +26,8 @@ from sparkd.supervisor import Supervisor
 
 log = structlog.get_logger("sparkd")
 
-OWNED = 7
-"""Exit code: another sparkd owns this state."""
+FAILED, OWNED = 1, 7
+"""Exit codes: the state cannot be read; another sparkd owns it."""
 CLOSE_S = 3.0
 """For closing connections at the end; a dead peer must not delay the end of the daemon."""
 
@@ -58,7 +58,12 @@ def serve(config: Config, reach: Reach) -> int:
     except AlreadyOwned as error:
         print(f"sparkd: {error}", file=sys.stderr)
         return OWNED
-    return anyio.run(_main, config, reach, journal)
+    try:
+        return anyio.run(_main, config, reach, journal)
+    except* JournalError as errors:
+        # What people wanted is unknown, and unknown must not become a default: no supervision is better than a wrong one.
+        print(f"sparkd: {errors.exceptions[0]}", file=sys.stderr)
+    return FAILED
 
 
 async def _main(config: Config, reach: Reach, journal: Journal) -> int:
@@ -143,8 +148,8 @@ class _Systemd:
     ready: bool = False
     said: str = ""
 
-    def published(self, supervisor: Supervisor) -> None:
-        shown = self.service.publish()
+    async def published(self, supervisor: Supervisor) -> None:
+        shown = await self.service.publish()
         fields = {"WATCHDOG": "1"}
         status = str(shown["verdict"])
         if status != self.said:

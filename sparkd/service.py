@@ -74,7 +74,13 @@ class Service:
             canaries=dict(self._canaries),
         )
 
-    def publish(self) -> Mapping[str, Any]:
+    async def learn(self) -> None:
+        """What an earlier sparkd knew: stage durations for the first ETA, and the status that people were last told of."""
+        for name in self._supervisor.deployments:
+            self._earlier[name] = tuple(await self._supervisor.journal.stage_times(name))
+        self._before = self._supervisor.journal.recall("status")
+
+    async def publish(self) -> Mapping[str, Any]:
         """After a cycle: remember what only changes there, tell the listeners and the notifier. Returns the status."""
         snapshot = self._supervisor.snapshot
         if snapshot is not None and snapshot is not self._seen:
@@ -85,8 +91,11 @@ class Service:
                     self._canaries[name] = outcome.value
         shown = status(self.view())
         self._hub.publish("status", shown)
-        for note in edges(self._before, shown, self._supervisor.cluster.policy.notice_after):
+        notes = edges(self._before, shown, self._supervisor.cluster.policy.notice_after)
+        for note in notes:
             self._notifier.offer(note)
+        if notes:
+            await self._supervisor.journal.remember("status", shown)
         self._before = shown
         return shown
 
@@ -96,11 +105,6 @@ class Service:
         if event.kind == "serving" and "stages" in event.data:
             known = self._earlier.get(event.deployment, ())
             self._earlier[event.deployment] = (*known, dict(event.data["stages"]))[-10:]
-
-    async def learn(self) -> None:
-        """Stage durations of earlier starts, for the first ETA."""
-        for name in self._supervisor.deployments:
-            self._earlier[name] = tuple(await self._supervisor.journal.stage_times(name))
 
     # ---------------------------------------------------------------------------------------------------------- wishes
 

@@ -22,8 +22,9 @@ from sparkd.decide.machine import step
 from sparkd.journal import Event, Journal
 from sparkd.metrics import Counters
 from sparkd.model.config import BrokenDeployment, Cluster, Deployment
-from sparkd.model.decision import INTERRUPTIBLE, Action, Decision, Intent, Phase, SendCanary, State, Watch
+from sparkd.model.decision import INTERRUPTIBLE, Action, Cause, Decision, Intent, Phase, SendCanary, State, Watch
 from sparkd.model.snapshot import Canary, Outcome, Snapshot
+from sparkd.model.view import stage_seconds
 from sparkd.observe import NodeAccess, Observer
 
 log = structlog.get_logger("sparkd")
@@ -54,7 +55,7 @@ class Supervisor:
     owner: str
     captures: Path
     counters: Counters
-    published: Callable[[Supervisor], None] = lambda supervisor: None
+    published: Callable[[Supervisor], Awaitable[None]] = field(init=False)
     """Called after every cycle, when all that is shown is consistent."""
     heard: Callable[[Event], None] = lambda event: None
     """Called with every event as it is journalled."""
@@ -82,6 +83,7 @@ class Supervisor:
             wanted = "up" if deployment.autostart else "stopped"
             self.intents[name] = intents.get(name) or Intent(wanted=wanted)
             self.states[name] = _woken(states.get(name) or State())
+            self.counters.know(name)
 
     async def want(self, name: str, intent: Intent, verb: str) -> None:
         """Write down what a person wants and look at once. Raises JournalError when it cannot be written (rule 8)."""
@@ -126,7 +128,7 @@ class Supervisor:
             again = await self.cycle()
             self.counters.loop(clock.now() - started)
             self.last_loop = clock.now()
-            self.published(self)
+            await self.published(self)
         except Exception:
             # The loop must outlive its own bugs: an engine that serves needs no sparkd, a dead one does.
             log.exception("cycle failed", hint="this is a bug in sparkd; please report it with this trace")
@@ -231,8 +233,11 @@ class Supervisor:
             self.counters.started(name, state.cause.value)
         elif kind == "failed" and state.failure is not None:
             self.counters.failed(name, state.failure.cls.value, state.failure.signature)
-        elif kind == "serving" and state.failure is not None and state.failure.outage_s is not None:
-            self.counters.outage(name, state.failure.outage_s)
+        elif kind == "serving":
+            for stage, seconds in _stages(state).items():
+                self.counters.stage(name, stage, seconds)
+            if state.cause is not Cause.OPERATOR and state.failure is not None and state.failure.outage_s is not None:
+                self.counters.outage(name, state.failure.outage_s)
 
     # ---------------------------------------------------------------------------------------------------------- actions
 
@@ -303,11 +308,13 @@ def _durable(state: State) -> State:
     return replace(state, watch=Watch(), sentence="", reason="")
 
 
+def _stages(state: State) -> dict[str, float]:
+    return {name: round(seconds, 3) for name, seconds in stage_seconds(state.stages, state.since).items()}
+
+
 def _details(kind: str, state: State) -> dict[str, object]:
     if kind == "serving" and state.started_at is not None:
-        ends = [*(at for _, at in state.stages[1:]), state.since]
-        stages = {name: round(end - at, 3) for (name, at), end in zip(state.stages, ends, strict=False)}
-        return {"stages": stages, "seconds": round(state.since - state.started_at, 3)}
+        return {"stages": _stages(state), "seconds": round(state.since - state.started_at, 3)}
     if kind == "failed" and state.failure is not None:
         return {
             "evidence": list(state.failure.evidence),

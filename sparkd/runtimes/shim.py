@@ -47,6 +47,8 @@ class ShimRuntime:
     def __init__(self, node_name: str, folder: Path) -> None:
         self._node, self._folder = node_name, folder
         self._listed = anyio.Event()
+        self._shims: set[Identity] = set()
+        """Of the ranks that the last listing showed as running."""
 
     async def aclose(self) -> None:
         """Nothing is held open: ranks and shims go on by themselves."""
@@ -55,7 +57,10 @@ class ShimRuntime:
 
     async def containers(self) -> tuple[Container, ...]:
         with self._deadline("listing ranks", LOOK_S):
-            found = await to_thread.run_sync(lambda: tuple(record.container() for record in self._records()))
+            records = await to_thread.run_sync(lambda: list(self._records()))
+            found = await to_thread.run_sync(lambda: tuple(record.container() for record in records))
+        running = {container.id for container in found if container.alive}
+        self._shims = {record.shim for record in records if record.shim is not None and record.id in running}
         self._listed.set()
         return found
 
@@ -102,7 +107,6 @@ class ShimRuntime:
         container_id = randomness.token_hex(32)
         with self._errors(f"starting {spec.name}"):
             await to_thread.run_sync(self._start, spec, secrets, container_id)
-        self._listed.set()
         return container_id
 
     def _start(self, spec: RankSpec, secrets: Mapping[str, str], container_id: str) -> None:
@@ -218,7 +222,7 @@ class ShimRuntime:
     # ----------------------------------------------------------------------------------------------------------- events
 
     async def events(self, wake: Callable[[], None]) -> None:
-        """Waits for the ends of the shims that the last listing showed."""
+        """Waits for the end of every shim that was last seen running, also of one that ended right after that."""
         watched: set[Identity] = set()
 
         async def until_end(shim: Identity) -> None:
@@ -230,16 +234,9 @@ class ShimRuntime:
             while True:
                 await self._listed.wait()
                 self._listed = anyio.Event()
-                for shim in await to_thread.run_sync(self._shims):
-                    if shim not in watched:
-                        watched.add(shim)
-                        group.start_soon(until_end, shim)
-
-    def _shims(self) -> list[Identity]:
-        try:
-            return [record.shim for record in self._records() if record.kept and record.shim is not None]
-        except (OSError, ValueError):
-            return []  # only a hint: looking is what tells people
+                for shim in self._shims - watched:
+                    watched.add(shim)
+                    group.start_soon(until_end, shim)
 
     @contextmanager
     def _deadline(self, what: str, seconds: float) -> Iterator[None]:

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import time
 import traceback
@@ -63,6 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(names: Sequence[str], scale: Scale, results: Path) -> int:
     """The exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that everything is taken away again
     about = _about(scale)
     rows: list[Row] = []
     bench = Bench(scale)

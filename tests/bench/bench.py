@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from tests.bench import proc
-
+from . import proc
 from .scale import Scale
 from .world import Clocks, World, world
 

@@ -50,7 +50,8 @@ async def main(folder: str, count: str) -> None:
     for number in range(int(count)):
         node = Node(number in mute)
         await asyncio.start_unix_server(node.serve, f"{folder}/{number}.sock")
-    await listen(*(f"{folder}/{number}-docker.sock" for number in range(int(count)) if number not in mute))
+    sockets = [f"{folder}/{number}-docker.sock" for number in range(int(count)) if number not in mute]
+    await listen(Path(folder) / "no-ranks", *sockets)
     (Path(folder) / "ready").touch()
     await asyncio.Event().wait()
 

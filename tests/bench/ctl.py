@@ -96,8 +96,8 @@ def _supervisord(scripts: Path) -> Iterator[list[str]]:
     with tempfile.TemporaryDirectory(prefix="sparkd-bench-") as folder:
         config = Path(folder) / "supervisord.conf"
         config.write_text(SUPERVISORD.format(folder=folder), "utf-8")
-        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        child = subprocess.Popen([scripts / "supervisord", "-c", config], **quiet)
+        argv = [str(scripts / "supervisord"), "-c", str(config)]
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         ask = [str(scripts / "supervisorctl"), "-c", str(config), "status"]
         try:
             end = time.monotonic() + READY_S

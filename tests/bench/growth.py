@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, stdev
 
-from tests.bench import proc
-
+from . import proc
 from .bench import Bench
 from .listeners import read
 from .scale import CYCLES_PER_DAY

@@ -1,23 +1,22 @@
 """`python -m tests.bench.head FOLDER`: sparkd as `sparkd run` runs it, with a simulated engine's processes as ranks.
 
-The configuration is read from YAML, the worker is reached over SSH, and both nodes' Docker is asked at every look: what a
-real daemon pays for is in what is measured. Only the ranks are the demo's.
+The configuration is read from YAML, the worker is reached over SSH, and ranks are seen through both nodes' Docker: what a
+real daemon pays for is in what is measured, and nothing else. Only the ranks themselves are the demo's.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-
-import anyio
 
 from sparkd import daemon, hosts, settings, supervisor
 from sparkd.demo.layout import deployment, load
 from sparkd.demo.node import DemoNode
 from sparkd.hosts import Host, Sockets
 from sparkd.model.config import Deployment, Health, Node, Policy
+from sparkd.model.rank import RankSpec
 from sparkd.model.snapshot import Container
 from sparkd.observe import NodeAccess
 from sparkd.runtimes.docker import DockerRuntime
@@ -27,20 +26,34 @@ from .sshd import KNOWN_HOSTS
 from .world import Clocks, docker_socket
 
 
-class BothRuntimes(ShimRuntime):
-    """Ranks are processes; a Docker that holds none is asked and listened to as well."""
+class Ranks(ShimRuntime):
+    """Processes that are started and ended by shims, but looked at through a Docker client, as containers are."""
 
     def __init__(self, node: str, folder: Path, socket: Callable[[], Path]) -> None:
         super().__init__(node, folder)
         self._docker = DockerRuntime(node, socket)
+        self._owners: dict[int, str] | None = None
 
     async def containers(self) -> tuple[Container, ...]:
-        return await self._docker.containers() + await super().containers()
+        return await self._docker.containers()
 
     async def events(self, wake: Callable[[], None]) -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._docker.events, wake)
-            group.start_soon(super().events, wake)
+        await self._docker.events(wake)
+
+    async def owners(self) -> dict[int, str]:
+        """Remembered: of a container the node service tells it at no cost, and reading records takes a thread."""
+        if self._owners is None:
+            self._owners = await super().owners()
+        return self._owners
+
+    async def start(self, spec: RankSpec, secrets: Mapping[str, str]) -> str:
+        started = await super().start(spec, secrets)
+        self._owners = None
+        return started
+
+    async def remove(self, container_id: str) -> None:
+        await super().remove(container_id)
+        self._owners = None
 
     async def aclose(self) -> None:
         await self._docker.aclose()
@@ -57,7 +70,7 @@ def main(folder: str) -> int:
         sockets = Sockets(docker=docker_socket(layout, node.name), service=layout.service(node.name))
         known_hosts = layout.folder / KNOWN_HOSTS
         host = hosts.make(node, layout.folder / "ssh", known_hosts, sockets=sockets, changed=wake)
-        runtime = BothRuntimes(node.name, layout.ranks(node.name), host.docker_socket)
+        runtime = Ranks(node.name, layout.ranks(node.name), host.docker_socket)
         return host, NodeAccess(client=DemoNode(host, owner, runtime), docker=runtime)
 
     runs = _with(deployment(layout), config.cluster.policy, clocks)

@@ -6,8 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from tests.bench import proc
-
+from . import proc
 from .bench import Bench
 from .table import Row
 

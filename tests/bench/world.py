@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -27,6 +28,7 @@ from .sshd import USER_KEY, pin
 
 HEAD, WORKER = NODES
 READY_S, SERVING_S, END_S, POLL_S = 60.0, 60.0, 8.0, 0.05
+PR_SET_PDEATHSIG = 1
 ROOT = Path(__file__).parents[2]
 
 
@@ -74,12 +76,12 @@ class World:
         for name in NODES:
             state = ("--config", f"{folder}/none.json", "--state-dir", str(self.layout.node(name)))
             self._spawn(f"{name} service", "sparkd.node", "--socket", str(self.layout.service(name)), *state)
-            self._spawn(f"{name} docker", "tests.bench.docker", str(docker_socket(self.layout, name)))
+            docker = (str(docker_socket(self.layout, name)), str(self.layout.ranks(name)))
+            self._spawn(f"{name} docker", "tests.bench.docker", *docker)
         self._spawn("sshd", "tests.bench.sshd", folder, NODES[WORKER], str(ssh_port))
-        for name in NODES:
-            self.until(f"both services of {name} listen", lambda name=name: self._listens(name), READY_S)
+        self.until("all services listen", lambda: all(map(self._listens, NODES)), READY_S)
         self._spawn("daemon", "tests.bench.head", folder)
-        self.until("the daemon answers", lambda: self._reads("spark2"), READY_S)
+        self.until("the daemon answers", lambda: self._reads(WORKER), READY_S)
         self.api.post(f"/api/v1/deployments/{NAME}/start", {"message": "bench", "assume_lost": []})
         self.until("it serves", lambda: bool(self.deployment()["serving"]), SERVING_S)
 
@@ -106,6 +108,7 @@ class World:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - this process has one thread
             )
 
     def until(self, what: str, look: Callable[[], bool], seconds: float) -> None:
@@ -136,6 +139,11 @@ class World:
         anyio.run(end_ranks, self.layout.folder)
         for child in self.children.values():
             _end(child)
+
+
+def _end_with_parent() -> None:
+    """In the child: a benchmark that is killed takes them along."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

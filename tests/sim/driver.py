@@ -59,6 +59,7 @@ class Driver:
     """Called at each moment at which sparkd may die; raises Killed to make it so."""
     doing: Action | None = None
     """The action that is being performed."""
+    late_s: float = 8.0
     docker_goes_on: bool = False
     """When sparkd dies within a start, Docker finishes what it had been asked for."""
     late: list[tuple[float, StartRanks]] = field(default_factory=list)
@@ -75,7 +76,7 @@ class Driver:
             self._decide()
         except Killed:
             if self.docker_goes_on and isinstance(self.doing, StartRanks):
-                self.late.append((self.cluster.now + 8.0, self.doing))
+                self.late.append((self.cluster.now + self.late_s, self.doing))
             self.reborn()
         self.check_cluster()
 
@@ -143,7 +144,7 @@ class Driver:
             self._count_start(action)
         if fault:
             if fault == "late" and isinstance(action, StartRanks):
-                self.late.append((now + 8.0, action))
+                self.late.append((now + self.late_s, action))
             return Outcome(action, False, now, f"injected: {fault}", "timeout" if fault == "late" else fault)
         return hands.complete(action, began) if not isinstance(action, StartRanks) else self._started(action)
 

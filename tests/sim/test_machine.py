@@ -166,13 +166,14 @@ class Supervised(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------------------------------------- sparkd and people
 
-    @rule(fault=st.sampled_from(("refused", "half", "timeout", "late")))
-    def next_action_fails(self, fault: str) -> None:
-        self.driver.fault = fault
+    @rule(fault=st.sampled_from(("refused", "half", "timeout", "late")), late_s=st.sampled_from((1.0, 8.0, 16.0, 26.0)))
+    def next_action_fails(self, fault: str, late_s: float) -> None:
+        self.driver.fault, self.driver.late_s = fault, late_s
 
-    @rule(after=st.integers(0, 12), docker_goes_on=st.booleans())
-    def sparkd_dies(self, after: int, docker_goes_on: bool) -> None:
+    @rule(after=st.integers(0, 12), docker_goes_on=st.booleans(), late_s=st.sampled_from((1.0, 8.0, 16.0, 26.0)))
+    def sparkd_dies(self, after: int, docker_goes_on: bool, late_s: float) -> None:
         left = [after]
+        self.driver.late_s = late_s
         self.driver.docker_goes_on = docker_goes_on
 
         def die(where: str) -> None:
@@ -254,19 +255,17 @@ class Supervised(RuleBasedStateMachine):
         assert all_gone()
 
     def it_serves_or_waits_for_a_person(self) -> None:
-        """It serves within the time of one start; only a used-up budget waits for a person, whose release is enough."""
+        """It serves within the time of one start. What waits for a person or for another file needs a release and no more."""
         driver = self.driver
 
         def serves() -> bool:
             return driver.state.phase is Phase.SERVE and self.cluster.answers(driver.state.generation)
 
         def held() -> bool:
-            return driver.state.hold is not None and not driver.state.hold.heals_itself
+            return driver.state.hold is not None and driver.state.hold.fact.partition(":")[0] in ("budget", "exit")
 
         assert driver.until(lambda: serves() or held(), 900), f"{driver.state.phase}: {driver.state.sentence}"
         if not serves():
-            assert driver.state.hold is not None
-            assert driver.state.hold.fact == "budget", driver.state.hold
             driver.intent = replace(driver.intent, release=driver.intent.release + 1)
             assert driver.until(lambda: not held(), 20), f"not released: {driver.state.sentence}"
             assert driver.until(serves, 200), f"after a release: {driver.state.sentence}"

@@ -24,13 +24,16 @@ from sparkd.runtimes.shim import ShimRuntime
 
 ORPHAN = """
 import os, time
+heard, said = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         print("orphan", os.getpid(), flush=True)
+        os.write(said, b"!")
         time.sleep(1000)
     os._exit(0)
 os.wait()
+os.read(heard, 1)
 print("up", flush=True)
 """
 """A grandchild in a session of its own whose parent is gone: no signal to a process group reaches it."""
