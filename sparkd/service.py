@@ -44,7 +44,7 @@ class Service:
         self._node_since: dict[str, float] = {}
         self._canaries: dict[str, Canary] = {}
         self._earlier: dict[str, tuple[Mapping[str, float], ...]] = {}
-        supervisor.heard = self._heard
+        supervisor.chronicle.heard = self._heard
 
     # ----------------------------------------------------------------------------------------------------------- shown
 

@@ -17,14 +17,14 @@ from anyio.abc import TaskGroup
 
 from sparkd import clock
 from sparkd.act.hands import Hands
-from sparkd.act.runner import describe, perform
+from sparkd.act.runner import perform
+from sparkd.chronicle import Chronicle
 from sparkd.decide.machine import step
-from sparkd.journal import Event, Journal
+from sparkd.journal import Journal
 from sparkd.metrics import Counters
 from sparkd.model.config import BrokenDeployment, Cluster, Deployment
-from sparkd.model.decision import INTERRUPTIBLE, Action, Cause, Decision, Intent, Phase, SendCanary, State, Watch
-from sparkd.model.snapshot import Canary, Outcome, Snapshot
-from sparkd.model.view import stage_seconds
+from sparkd.model.decision import INTERRUPTIBLE, Action, Decision, Intent, Phase, State, Watch
+from sparkd.model.snapshot import Outcome, Snapshot
 from sparkd.observe import NodeAccess, Observer
 
 log = structlog.get_logger("sparkd")
@@ -57,8 +57,6 @@ class Supervisor:
     counters: Counters
     published: Callable[[Supervisor], Awaitable[None]] = field(init=False)
     """Called after every cycle, when all that is shown is consistent."""
-    heard: Callable[[Event], None] = lambda event: None
-    """Called with every event as it is journalled."""
     states: dict[str, State] = field(default_factory=dict)
     intents: dict[str, Intent] = field(default_factory=dict)
     decisions: dict[str, Decision] = field(default_factory=dict)
@@ -67,11 +65,13 @@ class Supervisor:
     _deeds: dict[str, Deed] = field(default_factory=dict)
     _outcomes: dict[str, Outcome] = field(default_factory=dict)
     _saved: dict[str, State] = field(default_factory=dict)
+    chronicle: Chronicle = field(init=False)
     _observer: Observer = field(init=False)
     _group: TaskGroup | None = None
     _wake: anyio.Event = field(default_factory=anyio.Event)
 
     def __post_init__(self) -> None:
+        self.chronicle = Chronicle(self.journal, self.counters)
         self._observer = Observer(self.cluster, self.access, self.owner)
 
     # ------------------------------------------------------------------------------------------------------------ start
@@ -107,6 +107,9 @@ class Supervisor:
             yield
         finally:
             scope.cancel()
+
+    async def _record(self, name: str, kind: str, sentence: str, reason: str) -> None:
+        await self.chronicle.happened(name, self.states[name], self.intents[name], kind, sentence, reason)
 
     def wake(self) -> None:
         """Look now instead of at the next period: an action ended, Docker said something, a person wants something."""
@@ -205,40 +208,6 @@ class Supervisor:
                 generation=decision.state.generation,
             )
 
-    async def _record(
-        self, name: str, kind: str, sentence: str, reason: str, data: dict[str, object] | None = None
-    ) -> None:
-        state, intent = self.states[name], self.intents[name]
-        failure = state.failure if kind == "failed" else None
-        event = await self.journal.record(
-            Event(
-                at=clock.wall(),
-                deployment=name,
-                generation=state.generation,
-                kind=kind,
-                sentence=sentence,
-                reason=reason,
-                cls=failure.cls.value if failure else "",
-                signature=failure.signature if failure else "",
-                by=intent.by if kind.endswith("-asked") else "sparkd",
-                message=intent.message if kind.endswith("-asked") else "",
-                data=data if data is not None else _details(kind, state),
-            )
-        )
-        self.heard(event)
-        self._count(name, kind, state)
-
-    def _count(self, name: str, kind: str, state: State) -> None:
-        if kind == "starting" and state.cause is not None:
-            self.counters.started(name, state.cause.value)
-        elif kind == "failed" and state.failure is not None:
-            self.counters.failed(name, state.failure.cls.value, state.failure.signature)
-        elif kind == "serving":
-            for stage, seconds in _stages(state).items():
-                self.counters.stage(name, stage, seconds)
-            if state.cause is not Cause.OPERATOR and state.failure is not None and state.failure.outage_s is not None:
-                self.counters.outage(name, state.failure.outage_s)
-
     # ---------------------------------------------------------------------------------------------------------- actions
 
     def _act(self, name: str, decision: Decision) -> None:
@@ -256,7 +225,7 @@ class Supervisor:
         with deed.scope:
             outcome = await perform(self._hands(name), deed.action)
             self._outcomes[name] = outcome
-            await self._journal_outcome(name, deed, outcome)
+            await self.chronicle.ended(name, self.states[name], self.intents[name], deed.started_at, outcome)
         self._deeds.pop(name, None)
         self.wake()
 
@@ -277,24 +246,6 @@ class Supervisor:
             starting=frozenset(starting),
         )
 
-    async def _journal_outcome(self, name: str, deed: Deed, outcome: Outcome) -> None:
-        canary = outcome.value
-        if isinstance(canary, Canary):
-            self.counters.canary(name, canary.ended_at - canary.sent_at, canary.tokens_per_second)
-            if isinstance(deed.action, SendCanary) and canary.ok:
-                return
-        took = outcome.ended_at - deed.started_at
-        ended = f"done in {took:.1f} s" if outcome.ok else f"failed after {took:.1f} s: {outcome.error}"
-        if isinstance(canary, Canary) and not canary.ok:
-            ended = f"no answer after {took:.1f} s: {canary.why}"
-        data = {
-            "action": type(deed.action).__name__,
-            "ok": outcome.ok,
-            "seconds": round(took, 3),
-            "value": _plain(outcome.value),
-        }
-        await self._record(name, "action", f"{describe(deed.action)}: {ended}", outcome.code or "action", data)
-
 
 def _woken(state: State) -> State:
     """The state of the last sparkd, as this one begins with it."""
@@ -306,23 +257,3 @@ def _woken(state: State) -> State:
 def _durable(state: State) -> State:
     """What is worth a write: everything but the clocks of health and the words."""
     return replace(state, watch=Watch(), sentence="", reason="")
-
-
-def _stages(state: State) -> dict[str, float]:
-    return {name: round(seconds, 3) for name, seconds in stage_seconds(state.stages, state.since).items()}
-
-
-def _details(kind: str, state: State) -> dict[str, object]:
-    if kind == "serving" and state.started_at is not None:
-        return {"stages": _stages(state), "seconds": round(state.since - state.started_at, 3)}
-    if kind == "failed" and state.failure is not None:
-        return {
-            "evidence": list(state.failure.evidence),
-            "exit_code": state.failure.exit_code,
-            "rank": state.failure.rank,
-        }
-    return {}
-
-
-def _plain(value: object) -> object:
-    return value if isinstance(value, dict | str | int | float | bool | None) else None

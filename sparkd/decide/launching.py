@@ -78,8 +78,9 @@ def _refused(case: Case) -> Decision | None:
         return None
     if outcome.action.generation != case.state.generation:
         return None
-    if outcome.code == "name-taken" and all(rank in case.group.ranks for rank in outcome.action.ranks):
-        return None  # the request of a sparkd that died meanwhile made it
+    made = all(rank in case.group.ranks for rank in outcome.action.ranks)
+    if outcome.code == "name-taken" and (made or case.group.stale):
+        return None  # Docker finished the request of a sparkd that died, for this generation or an older one
     kind = classify.of_refusal(outcome, foreign=bool(case.group.foreign))
     text = f"a rank could not be started on {outcome.node}: {outcome.error or kind.text}"
     if kind.fact in classify.NOT_YET and young(case.group.views.get(outcome.node), case.policy.not_yet):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sparkd.model.decision import Action
+
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
@@ -200,7 +202,7 @@ class EngineView:
 class Outcome:
     """How the last action of a deployment ended. `value` is what it found (a Canary, before/after figures …)."""
 
-    action: object
+    action: Action
     ok: bool
     ended_at: float
     error: str = ""
@@ -222,5 +224,5 @@ class Snapshot:
     engines: Mapping[str, EngineView] = field(default_factory=dict)
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     """Deployment -> the action that ended since the last decision."""
-    busy: Mapping[str, object] = field(default_factory=dict)
+    busy: Mapping[str, Action] = field(default_factory=dict)
     """Deployment -> the action in flight."""

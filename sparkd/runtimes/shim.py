@@ -227,13 +227,13 @@ class ShimRuntime:
 
         async def until_end(shim: Identity) -> None:
             await _gone(shim)
-            watched.discard(shim)
             wake()
 
         async with anyio.create_task_group() as group:
             while True:
                 await self._listed.wait()
                 self._listed = anyio.Event()
+                watched &= self._shims  # one that ended and still is listed, for what it left, has woken once
                 for shim in self._shims - watched:
                     watched.add(shim)
                     group.start_soon(until_end, shim)

@@ -66,17 +66,19 @@ def run(names: Sequence[str], scale: Scale, results: Path) -> int:
     """The exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that everything is taken away again
     about = _about(scale)
-    rows: list[Row] = []
+    rows, took = list[Row](), dict[str, float]()
     bench = Bench(scale)
     try:
         for name in BENCHMARKS:
             if name in names:
                 print(f"{name} …", file=sys.stderr, flush=True)
+                began = time.monotonic()
                 rows += _rows(name, bench)
+                took[name] = round(time.monotonic() - began, 1)
     finally:
         bench.close()
     rows.append(LAB)
-    about["load_after"] = os.getloadavg()[0]
+    about |= {"load_after": os.getloadavg()[0], "took_s": took}
     results.write_text(json.dumps(as_json(rows, about), indent=2) + "\n", "utf-8")
     print(table(rows))
     print(

@@ -6,8 +6,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from . import proc
+from .clocks import Clocks
 from .scale import Scale
-from .world import Clocks, World, world
+from .world import World, world
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from statistics import fmean, stdev
 
 from . import proc
 from .bench import Bench
+from .clocks import Clocks
 from .listeners import read
 from .scale import CYCLES_PER_DAY
 from .table import Row
-from .world import Clocks, World, world
+from .world import World, world
 
 ALLOWED_MB = 1.0
 CLOCKS = Clocks(period_s=0.02, node_deadline_s=4.0, canary_after_s=0.7, gap_s=0.0)
@@ -37,15 +38,15 @@ class Sample:
 
 def growth(bench: Bench) -> Iterator[Row]:
     """Half the width of the interval is given with the value: a growth smaller than that was not shown."""
-    began = time.monotonic()
     with world(CLOCKS) as fast:
+        began, cpu_s = time.monotonic(), proc.cpu_s(fast.pid)
         samples = _watch(fast, bench.scale.growth_cycles)
-    took = time.monotonic() - began
+        took, cpu_s = time.monotonic() - began, proc.cpu_s(fast.pid) - cpu_s
     cycles = samples[-1].cycle - samples[0].cycle
     per_day, within = _per_day(samples)
     first, last = samples[int(WARM * len(samples))].rss / MB, samples[-1].rss / MB
     note = (
-        f"{cycles:.0f} cycles in {took:.0f} s, the first {WARM:.0%} left out; from {first:.2f} to {last:.2f} MB, "
+        f"{cycles:.0f} cycles in {took:.0f} s with {1000 * cpu_s / cycles:.1f} ms of CPU each, the first {WARM:.0%} left out; from {first:.2f} to {last:.2f} MB, "
         f"{samples[0].rss / MB:.2f} MB when it began to serve"
     )
     yield Row(

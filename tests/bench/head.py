@@ -22,8 +22,8 @@ from sparkd.observe import NodeAccess
 from sparkd.runtimes.docker import DockerRuntime
 from sparkd.runtimes.shim import ShimRuntime
 
+from .clocks import Clocks, docker_socket
 from .sshd import KNOWN_HOSTS
-from .world import Clocks, docker_socket
 
 
 class Ranks(ShimRuntime):

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import anyio
@@ -24,33 +23,13 @@ from sparkd.ctl.errors import CtlError
 from sparkd.demo.layout import NAME, NODES, Layout, plan
 from sparkd.demo.stand import end_ranks
 
+from .clocks import Clocks, docker_socket
 from .sshd import USER_KEY, pin
 
 HEAD, WORKER = NODES
 READY_S, SERVING_S, END_S, POLL_S = 60.0, 60.0, 8.0, 0.05
 PR_SET_PDEATHSIG = 1
 ROOT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """Seconds. `gap_s` None leaves the loop its own least pause between two looks."""
-
-    period_s: float
-    node_deadline_s: float
-    canary_after_s: float = 120.0
-    gap_s: float | None = None
-
-    def save(self, layout: Layout) -> None:
-        (layout.folder / "clocks.json").write_text(json.dumps(asdict(self)), "utf-8")
-
-    @staticmethod
-    def load(layout: Layout) -> Clocks:
-        return Clocks(**json.loads((layout.folder / "clocks.json").read_text("utf-8")))
-
-
-def docker_socket(layout: Layout, node: str) -> Path:
-    return layout.node(node) / "docker.sock"
 
 
 class BenchError(Exception):

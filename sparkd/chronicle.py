@@ -1,0 +1,96 @@
+"""What happens to deployments -> the journal, the counters, and whoever listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkd import clock
+from sparkd.act.runner import describe
+from sparkd.journal import Event, Journal
+from sparkd.metrics import Counters
+from sparkd.model.decision import Cause, Intent, SendCanary, State
+from sparkd.model.snapshot import Canary, Outcome
+from sparkd.model.view import stage_seconds
+
+
+@dataclass(slots=True)
+class Chronicle:
+    journal: Journal
+    counters: Counters
+    heard: Callable[[Event], None] = lambda event: None
+    """Called with every event as it is journalled."""
+
+    async def happened(
+        self,
+        name: str,
+        state: State,
+        intent: Intent,
+        kind: str,
+        sentence: str,
+        reason: str,
+        data: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Journal one event. Who asked and why is told only with what was asked; all else sparkd did by itself."""
+        failure = state.failure if kind == "failed" else None
+        asked = kind.endswith("-asked")
+        event = Event(
+            at=clock.wall(),
+            deployment=name,
+            generation=state.generation,
+            kind=kind,
+            sentence=sentence,
+            reason=reason,
+            cls=failure.cls.value if failure else "",
+            signature=failure.signature if failure else "",
+            by=intent.by if asked else "",
+            message=intent.message if asked else "",
+            data=data if data is not None else _details(kind, state),
+        )
+        self.heard(await self.journal.record(event))
+        self._count(name, kind, state)
+
+    async def ended(self, name: str, state: State, intent: Intent, started_at: float, outcome: Outcome) -> None:
+        """Journal how an action ended. A canary that was answered is no news."""
+        canary = outcome.value
+        if isinstance(canary, Canary):
+            self.counters.canary(name, canary.ended_at - canary.sent_at, canary.tokens_per_second)
+            if isinstance(outcome.action, SendCanary) and canary.ok:
+                return
+        took = outcome.ended_at - started_at
+        said = f"done in {took:.1f} s" if outcome.ok else f"failed after {took:.1f} s: {outcome.error}"
+        if isinstance(canary, Canary) and not canary.ok:
+            said = f"no answer after {took:.1f} s: {canary.why}"
+        kind = type(outcome.action).__name__
+        data = {"action": kind, "ok": outcome.ok, "seconds": round(took, 3), "value": _plain(outcome.value)}
+        sentence = f"{describe(outcome.action)}: {said}"
+        await self.happened(name, state, intent, "action", sentence, outcome.code or "action", data)
+
+    def _count(self, name: str, kind: str, state: State) -> None:
+        if kind == "starting" and state.cause is not None:
+            self.counters.started(name, state.cause.value)
+        elif kind == "failed" and state.failure is not None:
+            self.counters.failed(name, state.failure.cls.value, state.failure.signature)
+        elif kind == "serving":
+            for stage, seconds in _stages(state).items():
+                self.counters.stage(name, stage, seconds)
+            if state.cause is not Cause.OPERATOR and state.failure is not None and state.failure.outage_s is not None:
+                self.counters.outage(name, state.failure.outage_s)
+
+
+def _stages(state: State) -> dict[str, float]:
+    return {name: round(seconds, 3) for name, seconds in stage_seconds(state.stages, state.since).items()}
+
+
+def _details(kind: str, state: State) -> dict[str, Any]:
+    if kind == "serving" and state.started_at is not None:
+        return {"stages": _stages(state), "seconds": round(state.since - state.started_at, 3)}
+    if kind == "failed" and state.failure is not None:
+        failure = state.failure
+        return {"evidence": list(failure.evidence), "exit_code": failure.exit_code, "rank": failure.rank}
+    return {}
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, dict | str | int | float | bool | None) else None

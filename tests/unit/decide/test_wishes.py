@@ -1,0 +1,110 @@
+"""What people want comes before everything else, is done once, and is never undone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sparkd.model.decision import Cause, Failure, FailureClass, Hold, Intent, Phase, State
+
+from .world import NOW, PAUSED, STOPPED, UP, away, both, container, decide, node, seen, serving, state
+
+BUDGET = Hold(FailureClass.TRANSIENT, "budget", "used up", "release it", False)
+ACTIVE = [phase for phase in Phase if phase not in (Phase.STOPPED, Phase.PAUSED)]
+
+
+@pytest.mark.parametrize("phase", ACTIVE)
+def test_stop_ends_every_phase(phase: Phase) -> None:
+    before = state(phase, before=Phase.SERVE, hold=BUDGET, retry_at=NOW, failures=3, down_since=NOW - 9)
+    decision = decide(before, both(), replace(STOPPED, restart=4, release=2))
+    after = decision.state
+    assert (after.phase, decision.reason, decision.actions) == (Phase.STOPPED, "stopping", ())
+    assert decision.events == (("stopping", "stop asked by milo: nightly"),)
+    assert (after.hold, after.retry_at, after.failures, after.down_since, after.before) == (None, None, 0, None, None)
+    assert (after.restart_done, after.release_done) == (4, 2)
+
+
+@pytest.mark.parametrize("before", [State(), state(Phase.ADOPTING, before=Phase.STOPPED)], ids=["new file", "was stopped"])
+def test_a_new_sparkd_does_not_report_an_old_stop_again(before: State) -> None:
+    decision = decide(before, seen(), STOPPED)
+    assert (decision.state.phase, decision.events) == (Phase.STOPPED, ())
+
+
+def test_start_begins_anew() -> None:
+    old = Failure(1, FailureClass.TRANSIENT, "exit-0", "ended", NOW - 900, 0.0)
+    decision = decide(state(Phase.STOPPED, failure=old, failures=2), seen(), replace(UP, restart=3, release=5))
+    after = decision.state
+    assert (after.phase, after.cause, after.failure, after.failures) == (Phase.PRECHECK, Cause.OPERATOR, None, 0)
+    assert (after.restart_done, after.release_done) == (3, 5)
+    assert decision.events == (("start-asked", "start asked"),)
+
+
+def test_a_restart_asked_before_a_stop_stays_undone() -> None:
+    decision = decide(state(Phase.STOPPED), seen(), replace(STOPPED, restart=1))
+    assert (decision.state.phase, decision.reason) == (Phase.STOPPED, "stopped")
+
+
+RESTARTED = [
+    (serving(), NOW),
+    (serving(down_since=NOW - 50), NOW - 50),
+    (state(Phase.START_HEAD), None),
+    (state(Phase.WARMUP, down_since=NOW - 50), NOW - 50),
+    (state(Phase.BACKOFF, down_since=NOW - 50, retry_at=NOW + 99), NOW - 50),
+    (state(Phase.HELD, hold=BUDGET, starts=(NOW - 5,)), None),
+]
+
+
+@pytest.mark.parametrize(("before", "down_since"), RESTARTED, ids=lambda one: getattr(one, "phase", ""))
+def test_restart_is_free_at_once_and_once(before: State, down_since: float | None) -> None:
+    asked = replace(UP, restart=1, by="milo")
+    decision = decide(before, both(), asked)
+    after = decision.state
+    assert (after.phase, after.cause, after.hold, after.retry_at) == (Phase.PRECHECK, Cause.OPERATOR, None, None)
+    assert after.down_since == down_since, "an outage that goes on began earlier; a start that never served is none"
+    assert decision.events == (("restart-asked", "restart asked by milo"),)
+    assert decide(after, both(), asked).reason != "restart"
+
+
+@pytest.mark.parametrize("phase", [Phase.ADOPTING, Phase.PAUSED])
+def test_restart_and_release_wait_until_sparkd_knows_what_runs(phase: Phase) -> None:
+    asked = Intent(wanted="up", paused=phase is Phase.PAUSED, restart=1, release=1)
+    before = state(phase, before=Phase.HELD, hold=BUDGET)
+    after = decide(before, seen(away("spark2")), asked).state
+    assert (after.restart_done, after.release_done, after.hold) == (0, 0, BUDGET)
+
+
+@pytest.mark.parametrize("phase", [Phase.HELD, Phase.BACKOFF])
+def test_release_starts_at_once_with_a_new_budget(phase: Phase) -> None:
+    before = state(phase, hold=BUDGET, starts=(NOW - 9, NOW - 8), failures=5, resource_tries=3, retry_at=NOW + 500)
+    decision = decide(before, seen(), replace(UP, release=1))
+    after = decision.state
+    assert (after.phase, decision.reason) == (Phase.PRECHECK, "released")
+    assert (after.hold, after.starts, after.failures, after.resource_tries) == (None, (), 0, 0)
+    assert (after.cause, after.release_done) == (Cause.OPERATOR, 1)
+
+
+def test_a_release_of_what_serves_does_not_free_the_next_failure() -> None:
+    after = decide(serving(), both(), replace(UP, release=7)).state
+    assert (after.phase, after.release_done) == (Phase.SERVE, 7)
+
+
+@pytest.mark.parametrize("phase", [one for one in Phase if one is not Phase.PAUSED])
+def test_pause_remembers_what_it_interrupts_and_acts_on_nothing(phase: Phase) -> None:
+    decision = decide(state(phase, before=Phase.SERVE), both(), PAUSED)
+    expected = Phase.SERVE if phase is Phase.ADOPTING else phase
+    assert (decision.state.phase, decision.state.before, decision.actions) == (Phase.PAUSED, expected, ())
+    again = decide(decision.state, both(), replace(PAUSED, wanted="stopped", restart=3, release=3))
+    assert (again.state.phase, again.actions, again.reason) == (Phase.PAUSED, (), "paused")
+
+
+def test_paused_says_what_it_sees() -> None:
+    look = seen(node("spark1", container(0)), away("spark2"))
+    decision = decide(state(Phase.PAUSED), look, replace(PAUSED, by="milo"))
+    assert decision.sentence == "paused by milo: observing only; 1 of 2 ranks run, spark2 unknown"
+
+
+def test_resume_looks_first() -> None:
+    decision = decide(state(Phase.PAUSED, before=Phase.SERVE), both(), UP)
+    assert (decision.state.phase, decision.state.before, decision.reason) == (Phase.ADOPTING, Phase.SERVE, "resumed")
+    assert decision.events == (("resumed", "resumed"),)
