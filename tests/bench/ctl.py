@@ -65,7 +65,7 @@ def _rows(pairs: Sequence[tuple[Run, Run]]) -> Iterator[Row]:
     )
     spread = f"{walls[0]:.2f} to {walls[-1]:.2f}"
     value = median(walls)
-    for what, limit in (("ctl status / supervisorctl", ALLOWED), ("the same, then", WANTED)):
+    for what, limit in (("ctl status / supervisorctl", ALLOWED), ("the same, next target", WANTED)):
         yield Row(
             benchmark="ctl",
             what=what,

@@ -37,25 +37,25 @@ class Sample:
 
 
 def growth(bench: Bench) -> Iterator[Row]:
-    """Half the width of the interval is given with the value: a growth smaller than that was not shown."""
+    """Memory after a while of serving; scraped meanwhile, with a canary now and then."""
     with world(CLOCKS) as fast:
         began, cpu_s = time.monotonic(), proc.cpu_s(fast.pid)
         samples = _watch(fast, bench.scale.growth_cycles)
         took, cpu_s = time.monotonic() - began, proc.cpu_s(fast.pid) - cpu_s
     cycles = samples[-1].cycle - samples[0].cycle
-    per_day, within = _per_day(samples)
-    first, last = samples[int(WARM * len(samples))].rss / MB, samples[-1].rss / MB
+    grown, within = per_day(samples)
+    begun, first, last = (one.rss / MB for one in (samples[0], samples[int(WARM * len(samples))], samples[-1]))
     note = (
-        f"{cycles:.0f} cycles in {took:.0f} s with {1000 * cpu_s / cycles:.1f} ms of CPU each, the first {WARM:.0%} left out; from {first:.2f} to {last:.2f} MB, "
-        f"{samples[0].rss / MB:.2f} MB when it began to serve"
+        f"{cycles:.0f} cycles in {took:.0f} s, {1000 * cpu_s / cycles:.1f} ms of CPU each; {begun:.2f} MB when it began to "
+        f"serve, {first:.2f} MB after the first {WARM:.0%}, which are left out, {last:.2f} MB at the end"
     )
     yield Row(
         benchmark="growth",
         what="growth in 24 h",
         unit="MB",
-        value=per_day,
+        value=grown,
         limit=ALLOWED_MB,
-        spread=f"95 %: +-{within:.2f}",
+        within=within,
         note=note,
     )
 
@@ -74,7 +74,7 @@ def _cycles(page: str) -> float:
     return float(line.split()[1])
 
 
-def _per_day(samples: Sequence[Sample]) -> tuple[float, float]:
+def per_day(samples: Sequence[Sample]) -> tuple[float, float]:
     """(MB in 24 h, half of its 95 % interval), from what each block's mean is above the one before: single samples hang
     together far too much for the error of a fitted line to mean anything."""
     steady = samples[int(WARM * len(samples)) :]

@@ -21,8 +21,8 @@ class Scale:
     """Runs of each command of a comparison."""
     requests: int = 300
     """To each address, in each of the two situations."""
-    mute_cycles: int = 24
-    growth_cycles: int = CYCLES_PER_DAY
+    mute_cycles: int = 12
+    growth_cycles: int = 6000
     looks: int = 10
 
     @property
@@ -34,13 +34,13 @@ QUICK = Scale(
     name="quick",
     period_s=0.5,
     node_deadline_s=0.4,
-    settle_s=10.0,
+    settle_s=8.0,
     pairs=3,
     requests=20,
-    mute_cycles=6,
-    growth_cycles=500,
+    mute_cycles=3,
+    growth_cycles=200,
     looks=3,
 )
 NORMAL = Scale(name="normal")
-FULL = Scale(name="full", settle_s=600.0, pairs=100, requests=2000, mute_cycles=120, growth_cycles=3 * CYCLES_PER_DAY)
+FULL = Scale(name="full", settle_s=600.0, pairs=100, requests=2000, mute_cycles=120, growth_cycles=CYCLES_PER_DAY)
 SCALES = {scale.name: scale for scale in (QUICK, NORMAL, FULL)}

@@ -16,6 +16,8 @@ NOTE_WIDTH = 110
 class Verdict(StrEnum):
     MET = "met"
     MISSED = "MISSED"
+    UNSURE = "unsure"
+    """The target is within the interval of what was measured."""
     INFO = "-"
     """A figure without a target."""
     SKIPPED = "skipped"
@@ -34,6 +36,8 @@ class Row:
     unit: str = ""
     value: float | None = None
     limit: float | None = None
+    within: float | None = None
+    """Half the width of the 95 % interval of `value`, where it is known."""
     spread: str = ""
     """How far single values were apart, in words."""
     note: str = ""
@@ -51,6 +55,8 @@ def judged(row: Row, quick: bool) -> Verdict:
         return row.verdict
     if quick:
         return Verdict.NOT_JUDGED
+    if row.within is not None and abs(row.value - row.limit) <= row.within:
+        return Verdict.UNSURE
     return Verdict.MET if row.value <= row.limit else Verdict.MISSED
 
 
@@ -69,6 +75,7 @@ def table(rows: Sequence[Row]) -> str:
 def _cells(row: Row) -> tuple[str, ...]:
     target = f"{number(row.limit)} {row.unit}".strip() if row.limit is not None else ""
     measured = f"{number(row.value)} {row.unit}".strip() if row.value is not None else ""
+    measured += f" +-{number(row.within)}" if row.within is not None else ""
     spread = f" ({row.spread})" if row.spread else ""
     ratio = f"{row.ratio:.2f}" if row.ratio is not None else ""
     return row.what, target, measured + spread, ratio, row.verdict.value

@@ -194,7 +194,7 @@ def test_only_what_exists_is_listed() -> None:
         "resume",
         "release",
     ]
-    assert [path[0] for path, _ in EVERY if len(path) == 1] == ["run", "config", "render", "version", "ctl"]
+    assert [path[0] for path, _ in EVERY if len(path) == 1] == ["run", "config", "render", "version", "ctl", "demo"]
 
 
 @pytest.mark.parametrize(

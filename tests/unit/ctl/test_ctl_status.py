@@ -310,4 +310,5 @@ def test_status_loads_little(words: list[str], more: tuple[str, ...]) -> None:
     loaded = {name.partition(".")[0] for name in run.stderr.split()}
     own = {name for name in run.stderr.split() if name.startswith("sparkd")}
     assert not loaded & {*HEAVY, *more}
-    assert {name for name in own if not name.startswith("sparkd.ctl")} <= {"sparkd", "sparkd.cli", "sparkd.__main__"}
+    door = {"sparkd", "sparkd.cli", "sparkd.__main__", "sparkd.demo", "sparkd.demo.cli"}
+    assert {name for name in own if not name.startswith("sparkd.ctl")} <= door

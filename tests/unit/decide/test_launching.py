@@ -1,0 +1,361 @@
+"""The ranks in their order, the wait for the engine, the warm-up, and the first answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from sparkd.decide import machine
+from sparkd.engines.vllm import Vllm
+from sparkd.model.config import Start
+from sparkd.model.decision import (
+    Cause,
+    Failure,
+    FailureClass,
+    Phase,
+    RemoveRanks,
+    StartRanks,
+    Target,
+    WarmUp,
+    Watch,
+)
+from sparkd.model.snapshot import EngineMetrics, EngineView, Outcome, Unknown
+
+from .world import (
+    DEPLOYMENT,
+    HEALTHY,
+    NOW,
+    answer,
+    away,
+    both,
+    container,
+    decide,
+    ended,
+    failed,
+    kinds,
+    listening,
+    node,
+    process,
+    seen,
+    state,
+    young,
+)
+
+WORKERS, HEAD, WARMUP = state(Phase.START_WORKERS), state(Phase.START_HEAD), state(Phase.WARMUP)
+START_1, START_0 = StartRanks((1,), 1), StartRanks((0,), 1)
+LOADING = EngineView(health=None, stage="weights")
+
+
+def test_workers_first_then_the_head() -> None:
+    assert decide(WORKERS, seen()).actions == (START_1,)
+    worker = seen(node("spark2", container(1)), outcome=Outcome(START_1, True, NOW))
+    following = decide(WORKERS, worker)
+    assert (following.state.phase, following.state.ranks_started, following.actions) == (Phase.START_HEAD, (1,), ())
+    assert decide(following.state, worker).actions == (START_0,)
+
+
+def test_three_nodes_start_their_workers_at_once() -> None:
+    three = replace(DEPLOYMENT, nodes=("spark1", "spark2", "spark3"))
+    look = replace(seen(), nodes={**seen().nodes, "spark3": node("spark3")})
+    decision = decide(WORKERS, look, deployment=three)
+    assert decision.actions == (StartRanks((1, 2), 1),)
+    assert decision.sentence == "starting rank 1, 2 on spark2 and spark3"
+
+
+@dataclass(frozen=True, slots=True)
+class HeadFirst(Vllm):
+    """Ray's order."""
+
+    name: str = "head-first"
+    start_order: tuple[str, ...] = ("head", "workers")
+
+
+@pytest.fixture
+def head_first(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setattr(machine, "ENGINES", {"head-first": HeadFirst()})
+    return replace(DEPLOYMENT, engine="head-first")
+
+
+def test_an_engine_may_want_its_head_first(head_first: Any) -> None:
+    assert decide(HEAD, seen(), deployment=head_first).actions == (START_0,)
+    running = seen(node("spark1", container(0)))
+    assert decide(HEAD, running, deployment=head_first).state.phase is Phase.START_WORKERS
+    assert decide(WORKERS, running, deployment=head_first).actions == (START_1,)
+    assert decide(WORKERS, both(LOADING), deployment=head_first).reason == "loading"
+    gone = decide(WORKERS, seen(node("spark2", container(1))), deployment=head_first)
+    assert gone.sentence.startswith("rank 0 on spark1 was removed")
+    adopting = state(Phase.ADOPTING, before=Phase.WARMUP)
+    assert decide(adopting, both(), deployment=head_first).state.phase is Phase.START_WORKERS
+
+
+def test_a_phase_that_the_edited_file_no_longer_has_ends() -> None:
+    alone = replace(DEPLOYMENT, nodes=("spark1",))
+    assert decide(WORKERS, seen(), deployment=alone).reason == "failed"
+
+
+def test_nothing_starts_while_a_node_is_unread_or_going_down() -> None:
+    assert decide(WORKERS, seen(away("spark1"))).reason == "node-unknown"
+    refused = failed(START_1, "refused")
+    decision = decide(WORKERS, seen(node("spark2", system="stopping"), outcome=refused))
+    assert (decision.reason, decision.actions, decision.state.failures) == ("node-stopping", (), 0)
+
+
+def test_a_rank_that_was_created_and_never_started_goes_first() -> None:
+    look = seen(node("spark2", container(1, state="created")))
+    assert decide(WORKERS, look).actions == (RemoveRanks((Target("spark2", "sparkd-demo-1-g1", 1, 1),)),)
+
+
+# ------------------------------------------------------------------------------------------------------------ refusals
+
+
+def refusal(code: str, **look: Any) -> Any:
+    return decide(WORKERS, seen(*look.values(), outcome=failed(START_1, code)))
+
+
+def test_an_unknown_refusal_is_tried_again() -> None:
+    decision = refusal("timeout")
+    assert (decision.state.phase, decision.reason) == (Phase.BACKOFF, "failed")
+    assert decision.sentence.startswith("a rank could not be started on spark2: it did not work; restarting the group in")
+    assert decision.state.failure is not None
+    assert (decision.state.failure.signature, decision.state.failure.cls) == ("timeout", FailureClass.TRANSIENT)
+    assert refusal("").state.failure.signature == "start-refused"
+
+
+HELD = [
+    ("image-missing", "image:spark2:vllm:1"),
+    ("mount-missing", "mount:spark2:mount-missing"),
+    ("gpu", "gpu:spark2:gpu"),
+    ("command", "exit:spark2:command"),
+]
+
+
+@pytest.mark.parametrize(("code", "fact"), HELD)
+def test_a_refusal_that_proves_its_cause_holds_at_once(code: str, fact: str) -> None:
+    decision = refusal(code)
+    assert decision.state.hold is not None
+    assert (decision.state.phase, decision.state.hold.fact) == (Phase.HELD, fact)
+    assert [kind for kind, _ in decision.events] == ["failed", "held"]
+
+
+@pytest.mark.parametrize("code", ["image-missing", "mount-missing", "gpu"])
+def test_soon_after_a_boot_it_is_not_there_yet(code: str) -> None:
+    before = replace(WORKERS, starts=(NOW - 600,), boots=())
+    decision = decide(before, seen(young("spark2"), outcome=failed(START_1, code)))
+    after = decision.state
+    assert (after.phase, decision.reason, after.failures, after.failure) == (Phase.BACKOFF, "not-yet", 0, None)
+    assert (after.starts, after.retry_at) == ((), NOW + 30), "it costs no budget"
+
+
+def test_a_wrong_command_is_wrong_after_a_boot_too() -> None:
+    decision = decide(replace(WORKERS, boots=()), seen(young("spark2"), outcome=failed(START_1, "command")))
+    assert decision.state.phase is Phase.HELD
+
+
+def test_a_taken_port_is_measured_again_and_then_held() -> None:
+    before, pauses = WORKERS, []
+    for generation in range(1, 4):
+        action = StartRanks((1,), generation)
+        decision = decide(replace(before, phase=Phase.START_WORKERS, generation=generation), seen(outcome=failed(action, "port")))
+        assert decision.state.retry_at is not None
+        pauses.append(decision.state.retry_at - NOW)
+        before = decision.state
+    assert pauses == [30, 60, 120]
+    again = replace(before, phase=Phase.START_WORKERS)
+    decision = decide(again, seen(outcome=failed(StartRanks((1,), 3), "port")))
+    assert (decision.state.phase, decision.reason) == (Phase.HELD, "held-port")
+
+
+def test_a_name_taken_by_somebody_else_holds() -> None:
+    decision = refusal("name-taken", spark2=node("spark2", container(1, owner="somebody")))
+    assert (decision.state.phase, decision.reason) == (Phase.HELD, "held-name")
+
+
+def test_a_name_taken_by_an_earlier_request_of_ours_is_no_failure() -> None:
+    """A sparkd died within the start, and Docker finished it."""
+    same = refusal("name-taken", spark2=node("spark2", container(1)))
+    assert (same.state.phase, same.state.failures) == (Phase.START_HEAD, 0)
+    older = refusal("name-taken", spark2=node("spark2", container(1, generation=0)))
+    assert (older.reason, kinds(older), older.state.failures) == ("stale-rank", ["StopRanks"], 0)
+    created = refusal("name-taken", spark2=node("spark2", container(1, generation=0, state="created")))
+    assert (created.reason, kinds(created)) == ("stale-rank", ["RemoveRanks"])
+    assert refusal("name-taken").state.phase is Phase.BACKOFF, "taken by what nobody sees"
+
+
+def test_the_refusal_of_another_generation_says_nothing() -> None:
+    decision = decide(WORKERS, seen(outcome=failed(StartRanks((1,), 0))))
+    assert decision.actions == (START_1,)
+
+
+# ---------------------------------------------------------------------------------------------------------------- wait
+
+
+def test_it_waits_and_says_how_far_it_is() -> None:
+    decision = decide(replace(HEAD, stage="ranks", stages=(("ranks", NOW - 600),)), both(LOADING))
+    assert decision.sentence == "waiting for the engine: weights, 10 min so far"
+    assert decision.state.stages == (("ranks", NOW - 600), ("weights", NOW))
+    assert decision.next is not None
+    assert decision.next.at == NOW - 600 + 2700
+    again = decide(decision.state, both(LOADING))
+    assert again.state.stages == decision.state.stages
+
+
+@pytest.mark.parametrize("engine", [None, EngineView(health=Unknown("late", NOW)), EngineView(health=404)])
+def test_no_answer_yet(engine: EngineView | None) -> None:
+    assert decide(replace(HEAD, started_at=None), both(engine)).sentence == "waiting for the engine: starting, 0 s so far"
+
+
+TIMEOUTS = [("d1", 1800.0), ("d0", 2700.0), ("", 2700.0)]
+
+
+@pytest.mark.parametrize(("warm_digest", "limit"), TIMEOUTS, ids=["warm", "another file served", "never served"])
+def test_a_start_has_a_budget(warm_digest: str, limit: float) -> None:
+    before = replace(HEAD, warm_digest=warm_digest)
+    assert decide(before, both(LOADING), now=NOW - 600 + limit - 1).reason == "loading"
+    decision = decide(before, both(LOADING), now=NOW - 600 + limit)
+    assert decision.state.failure is not None
+    assert (decision.state.failure.signature, decision.state.failure.cls) == ("start-timeout", FailureClass.TRANSIENT)
+
+
+def test_an_engine_that_is_dead_before_it_was_ready() -> None:
+    dead = EngineView(health=503)
+    first = decide(HEAD, both(dead))
+    assert (first.reason, first.state.watch.dead_since) == ("loading", NOW)
+    assert decide(first.state, both(dead), now=NOW + 29).reason == "loading"
+    decision = decide(first.state, both(dead), now=NOW + 30)
+    assert decision.state.failure is not None
+    assert (decision.reason, decision.state.failure.signature) == ("failed", "engine-dead")
+    late = decide(first.state, both(EngineView(health=Unknown("late", NOW))), now=NOW + 20)
+    assert late.state.watch.dead_since == NOW, "late says neither yes nor no"
+    assert decide(first.state, both(LOADING), now=NOW + 20).state.watch.dead_since is None, "refused is normal in a start"
+
+
+# ------------------------------------------------------------------------------------------------------------- warm-up
+
+
+def test_an_engine_that_answers_is_warmed_up() -> None:
+    ready = decide(HEAD, both())
+    assert (ready.state.phase, ready.reason) == (Phase.WARMUP, "warmup")
+    assert decide(ready.state, both()).actions == (WarmUp(1, 2100.0),)
+
+
+def warm(**outcome: Any) -> Outcome:
+    return answer(WarmUp(1, 60.0), **outcome)
+
+
+def test_ready_is_a_correct_completion() -> None:
+    before = replace(WARMUP, down_since=NOW - 100, stages=(("ranks", NOW - 600),), digest="d9")
+    decision = decide(before, both(outcome=warm(ok=True)))
+    after = decision.state
+    assert (after.phase, after.serving_since, after.serving_since_wall) == (Phase.SERVE, NOW, 1.7e9)
+    assert (after.down_since, after.outage_s, after.warm_digest, after.stage) == (None, 100, "d9", None)
+    assert decision.sentence == "serving: generation 1 answered after 10 min; it was down for 2 min"
+    assert after.watch == Watch(canary_at=NOW, tokens_at=NOW)
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 100.0), (7.0, 7.0)], ids=["this outage", "one long over"])
+def test_an_outage_belongs_to_its_own_failure(before: float | None, after: float) -> None:
+    failure = Failure(0, FailureClass.TRANSIENT, "exit-0", "ended", NOW - 100, 0.0, outage_s=before)
+    served = decide(replace(WARMUP, failure=failure, down_since=NOW - 100), both(outcome=warm(ok=True))).state
+    assert served.failure is not None
+    assert (served.failure.outage_s, served.outage_s) == (after, 100)
+
+
+def test_a_first_start_ends_no_outage() -> None:
+    decision = decide(replace(WARMUP, started_at=None), both(outcome=warm(ok=True)))
+    assert decision.state.outage_s is None
+    assert decision.sentence == "serving: generation 1 answered after unknown time"
+
+
+def test_the_rate_is_said_where_it_is_known() -> None:
+    outcome = warm(ok=True)
+    canary = replace(outcome.value, tokens_per_second=37.16)  # type: ignore[type-var]
+    assert "after 10 min, 37.2 tok/s" in decide(WARMUP, both(outcome=replace(outcome, value=canary))).sentence
+
+
+def test_an_answer_counts_even_while_a_worker_is_unread() -> None:
+    look = seen(node("spark1", container(0)), away("spark2"), outcome=warm(ok=True))
+    assert decide(WARMUP, look).state.phase is Phase.SERVE
+    assert decide(WARMUP, replace(look, outcomes={})).reason == "node-unknown"
+
+
+@pytest.mark.parametrize("outcome", [warm(ok=True, generation=7), Outcome(WarmUp(7, 1.0), False, NOW)])
+def test_an_answer_of_another_generation_is_none(outcome: Outcome) -> None:
+    decision = decide(WARMUP, both(outcome=outcome))
+    assert (decision.state.phase, kinds(decision)) == (Phase.WARMUP, ["WarmUp"])
+
+
+def test_a_warm_up_that_fails_is_tried_again_after_a_pause() -> None:
+    first = decide(WARMUP, both(outcome=warm(ok=False, why="error chunk")))
+    assert (first.sentence, first.actions) == ("warming up with a real completion (last answer: error chunk)", ())
+    assert decide(first.state, both(), now=NOW + 14).actions == ()
+    assert kinds(decide(first.state, both(), now=NOW + 15)) == ["WarmUp"]
+
+
+def test_the_first_warm_up_is_sent_however_late_it_is() -> None:
+    """Paused for an hour while it loaded: it is ready now, and nobody has asked it yet."""
+    before = replace(WARMUP, started_at=NOW - 9000)
+    assert decide(before, both()).actions == (WarmUp(1, 60.0),)
+    decision = decide(before, both(outcome=warm(ok=False)))
+    assert decision.state.failure is not None
+    assert decision.state.failure.signature == "start-timeout"
+
+
+@pytest.mark.parametrize("health", [503, None])
+def test_an_engine_that_dies_of_its_first_request(health: int | None) -> None:
+    first = decide(WARMUP, both(EngineView(health=health)))
+    assert first.state.phase is Phase.WARMUP
+    decision = decide(first.state, both(EngineView(health=health)), now=NOW + 30)
+    assert decision.state.failure is not None
+    assert decision.state.failure.signature == "engine-dead"
+
+
+def test_a_rank_that_ends_of_the_first_request() -> None:
+    look = seen(node("spark1", ended(0, 0)), node("spark2", container(1)), outcome=warm(ok=False))
+    decision = decide(WARMUP, look)
+    assert decision.sentence.startswith("rank 0 on spark1 ended by itself with status 0 although nobody asked it to;")
+
+
+LISTENERS: list[tuple[dict[str, Any], bool]] = [
+    ({"sockets": (listening(8000, pid=77),)}, True),
+    ({"sockets": (listening(8000, pid=500),)}, False),
+    ({"sockets": (listening(8000, pid=None),)}, False),
+    ({"sockets": (listening(8001, pid=77),)}, False),
+    ({"sockets": Unknown("no answer", NOW)}, False),
+    ({"sockets": (listening(8000, pid=77),), "processes": Unknown("no answer", NOW)}, False),
+    ({"sockets": (listening(8000, pid=77),), "processes": (process("other"),)}, False),
+]
+
+
+@pytest.mark.parametrize(("facts", "strange"), LISTENERS)
+def test_the_listener_must_be_our_rank(facts: dict[str, Any], strange: bool) -> None:
+    decision = decide(WARMUP, both(**facts))
+    assert (decision.reason == "failed") is strange
+    if strange:
+        assert decision.state.failure is not None
+        assert decision.state.failure.signature == "port-taken"
+
+
+def test_stale_ranks_go_without_disturbing_the_start() -> None:
+    look = seen(node("spark1", container(0)), node("spark2", container(1), replace(container(0, 0), id="old")), engine=HEALTHY)
+    for before in (HEAD, WARMUP, state(Phase.SERVE)):
+        decision = decide(before, look)
+        assert (decision.reason, decision.state.phase) == ("stale-rank", before.phase)
+        assert [one.container for one in decision.actions[0].targets] == ["old"]  # type: ignore[union-attr]
+
+
+def test_tokens_of_others_do_not_replace_the_warm_up() -> None:
+    moving = replace(HEALTHY, metrics=EngineMetrics(1.0, 0.0, 99.0, 99.0))
+    before = replace(WARMUP, started_at=NOW - 9000, watch=Watch(tokens=1.0))
+    assert decide(before, both(moving, outcome=warm(ok=False))).reason == "failed"
+
+
+def test_the_start_budget_is_the_files() -> None:
+    quick = replace(DEPLOYMENT, start=Start(timeout=10.0, warm_timeout=5.0))
+    assert decide(HEAD, both(LOADING), deployment=quick).reason == "failed"
+
+
+def test_causes_stay_with_the_start() -> None:
+    assert decide(replace(WARMUP, cause=Cause.WEDGE), both(outcome=warm(ok=True))).state.cause is Cause.WEDGE
