@@ -68,9 +68,9 @@ def step(
 def absorb(state: State, snapshot: Snapshot, name: str) -> State:
     """What the end of the last action says about the state. Outcomes of another generation say nothing (rule 4)."""
     outcome = snapshot.outcomes.get(name)
-    action = outcome.action if outcome is not None else None
-    if outcome is None or action is None:
+    if outcome is None:
         return state
+    action = outcome.action
     if isinstance(action, CaptureEvidence):
         # Evidence is taken once, in bounded time: a capture that failed must not keep a dead group in memory.
         return replace(state, captured=action.generation)

@@ -122,7 +122,9 @@ def test_without_a_daemon_ctl_exits_3_and_says_what_to_do(fast: Daemon) -> None:
 
 def test_another_owner_is_refused_by_the_node_service(serving: Daemon) -> None:
     serving.wait_serving()
-    request = json.dumps({"v": 1, "owner": "5f3e6b0a-4a63-4a6e-9d56-6d2f1c7a0b11", "op": "claim", "args": {"take": False}})
+    request = json.dumps(
+        {"v": 1, "owner": "5f3e6b0a-4a63-4a6e-9d56-6d2f1c7a0b11", "op": "claim", "args": {"take": False}}
+    )
     script = (
         "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect('/run/sparkd-node.sock'); "
         "s.sendall(sys.argv[1].encode()+b'\\n'); print(s.makefile().readline())"

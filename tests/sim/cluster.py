@@ -122,7 +122,11 @@ class SimCluster:
         if head is None or not head.runs or head.generation != generation or head.loaded_s < LOAD_S or head.dead:
             return False
         ranks = [self.rank(rank) for rank in range(len(self.deployment.nodes))]
-        return self.fabric and self.peers_up(head) and not any(one is not None and (one.frozen or one.wedged) for one in ranks)
+        return (
+            self.fabric
+            and self.peers_up(head)
+            and not any(one is not None and (one.frozen or one.wedged) for one in ranks)
+        )
 
     def next_id(self) -> int:
         self.serial += 1

@@ -253,8 +253,9 @@ class Driver:
 
 def _labels(snapshot: Snapshot) -> list[int]:
     readable = [view.containers for view in snapshot.nodes.values() if view.unread is None]
-    return [one.generation for listed in readable if not isinstance(listed, Unknown) for one in listed
-        if one.owner == OWNER]
+    return [
+        one.generation for listed in readable if not isinstance(listed, Unknown) for one in listed if one.owner == OWNER
+    ]
 
 
 def _nodes(action: Action, nodes: tuple[str, ...]) -> list[str]:

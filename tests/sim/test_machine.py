@@ -246,6 +246,7 @@ class Supervised(RuleBasedStateMachine):
 
     def it_stays_stopped(self) -> None:
         driver = self.driver
+
         def all_gone() -> bool:
             still = [*self.cluster.ours(), *driver.late]
             return driver.state.reason == "stopped" and not still

@@ -118,7 +118,9 @@ def refusal(code: str, **look: Any) -> Any:
 def test_an_unknown_refusal_is_tried_again() -> None:
     decision = refusal("timeout")
     assert (decision.state.phase, decision.reason) == (Phase.BACKOFF, "failed")
-    assert decision.sentence.startswith("a rank could not be started on spark2: it did not work; restarting the group in")
+    assert decision.sentence.startswith(
+        "a rank could not be started on spark2: it did not work; restarting the group in"
+    )
     assert decision.state.failure is not None
     assert (decision.state.failure.signature, decision.state.failure.cls) == ("timeout", FailureClass.TRANSIENT)
     assert refusal("").state.failure.signature == "start-refused"
@@ -158,7 +160,9 @@ def test_a_taken_port_is_measured_again_and_then_held() -> None:
     before, pauses = WORKERS, []
     for generation in range(1, 4):
         action = StartRanks((1,), generation)
-        decision = decide(replace(before, phase=Phase.START_WORKERS, generation=generation), seen(outcome=failed(action, "port")))
+        decision = decide(
+            replace(before, phase=Phase.START_WORKERS, generation=generation), seen(outcome=failed(action, "port"))
+        )
         assert decision.state.retry_at is not None
         pauses.append(decision.state.retry_at - NOW)
         before = decision.state
@@ -204,7 +208,9 @@ def test_it_waits_and_says_how_far_it_is() -> None:
 
 @pytest.mark.parametrize("engine", [None, EngineView(health=Unknown("late", NOW)), EngineView(health=404)])
 def test_no_answer_yet(engine: EngineView | None) -> None:
-    assert decide(replace(HEAD, started_at=None), both(engine)).sentence == "waiting for the engine: starting, 0 s so far"
+    assert (
+        decide(replace(HEAD, started_at=None), both(engine)).sentence == "waiting for the engine: starting, 0 s so far"
+    )
 
 
 TIMEOUTS = [("d1", 1800.0), ("d0", 2700.0), ("", 2700.0)]
@@ -229,7 +235,9 @@ def test_an_engine_that_is_dead_before_it_was_ready() -> None:
     assert (decision.reason, decision.state.failure.signature) == ("failed", "engine-dead")
     late = decide(first.state, both(EngineView(health=Unknown("late", NOW))), now=NOW + 20)
     assert late.state.watch.dead_since == NOW, "late says neither yes nor no"
-    assert decide(first.state, both(LOADING), now=NOW + 20).state.watch.dead_since is None, "refused is normal in a start"
+    assert decide(first.state, both(LOADING), now=NOW + 20).state.watch.dead_since is None, (
+        "refused is normal in a start"
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- warm-up
@@ -339,7 +347,9 @@ def test_the_listener_must_be_our_rank(facts: dict[str, Any], strange: bool) -> 
 
 
 def test_stale_ranks_go_without_disturbing_the_start() -> None:
-    look = seen(node("spark1", container(0)), node("spark2", container(1), replace(container(0, 0), id="old")), engine=HEALTHY)
+    look = seen(
+        node("spark1", container(0)), node("spark2", container(1), replace(container(0, 0), id="old")), engine=HEALTHY
+    )
     for before in (HEAD, WARMUP, state(Phase.SERVE)):
         decision = decide(before, look)
         assert (decision.reason, decision.state.phase) == ("stale-rank", before.phase)

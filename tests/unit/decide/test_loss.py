@@ -40,7 +40,12 @@ RUNS = (container(0), container(1))
 ENDS: list[tuple[Container | None, Container | None, str, str]] = [
     (RUNS[0], ended(1, 137), "exit-137", "rank 1 on spark2 was killed (SIGKILL)"),
     (RUNS[0], ended(1, 0), "exit-0", "rank 1 on spark2 ended by itself with status 0 although nobody asked it to"),
-    (RUNS[0], ended(1, 137, oom_killed=True), "oom-killed", "rank 1 on spark2 was killed for lack of memory (OOMKilled)"),
+    (
+        RUNS[0],
+        ended(1, 137, oom_killed=True),
+        "oom-killed",
+        "rank 1 on spark2 was killed for lack of memory (OOMKilled)",
+    ),
     (RUNS[0], ended(1, 77), "exit-77", "rank 1 on spark2 ended with status 77"),
     (RUNS[0], container(1, state="dead"), "exit--1", "rank 1 on spark2 ended with status -1"),
     (RUNS[0], None, "rank-removed", "rank 1 on spark2 was removed by somebody"),
@@ -48,7 +53,12 @@ ENDS: list[tuple[Container | None, Container | None, str, str]] = [
     (None, RUNS[1], "rank-removed", "rank 0 on spark1 was removed by somebody"),
     (ended(0, 0), ended(1, 137), "exit-137", "rank 1 on spark2 was killed (SIGKILL)"),
     (ended(0, 0), None, "rank-removed", "rank 1 on spark2 was removed by somebody"),
-    (ended(0, 1, finished_at="2026-11-27T07:00:09Z"), ended(1, 1, finished_at="2026-11-27T07:00:01Z"), "exit-1", "rank 1 on"),
+    (
+        ended(0, 1, finished_at="2026-11-27T07:00:09Z"),
+        ended(1, 1, finished_at="2026-11-27T07:00:01Z"),
+        "exit-1",
+        "rank 1 on",
+    ),
     (ended(0, 0), ended(1, 0), "exit-0", "rank 0 on spark1 ended"),
 ]
 
@@ -137,7 +147,7 @@ def test_the_outage_of_a_reboot(before: dict[str, Any], down_since: float) -> No
 
 
 def test_two_nodes_that_rebooted() -> None:
-    look = seen(young("spark1", boot=Boot("spark1-boot2", 10, 200.0)), young("spark2"))
+    look = seen(node("spark1", boot=Boot("spark1-boot2", 10, 200.0)), young("spark2"))
     decision = decide(serving(), look)
     assert (decision.sentence[:31], decision.state.down_since) == ("spark1 and spark2 rebooted; sta", NOW - 200)
 
@@ -179,7 +189,9 @@ NO_WIDOW: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("facts", NO_WIDOW, ids=["another port", "no pid", "stranger", "older rank", "no sockets", "no pids"])
+@pytest.mark.parametrize(
+    "facts", NO_WIDOW, ids=["another port", "no pid", "stranger", "older rank", "no sockets", "no pids"]
+)
 def test_only_its_own_socket_makes_a_widow(facts: dict[str, Any]) -> None:
     assert decide(serving(), widow(container(1), **facts)).state.phase is Phase.SERVE
 
@@ -224,7 +236,9 @@ def test_the_second_identical_permanent_failure_holds(code: int, before: dict[st
         assert [kind for kind, _ in decision.events] == ["failed", "held"]
 
 
-@pytest.mark.parametrize(("failures", "pause"), [(0, 15), (1, 30), (2, 60), (3, 120), (6, 900), (50, 900), (100_000, 900)])
+@pytest.mark.parametrize(
+    ("failures", "pause"), [(0, 15), (1, 30), (2, 60), (3, 120), (6, 900), (50, 900), (100_000, 900)]
+)
 def test_the_pause_doubles_to_its_maximum(failures: int, pause: float) -> None:
     exact = Policy(backoff=Backoff(jitter=0.0))
     decision = decide(serving(failures=failures), seen(node("spark1", container(0))), policy=exact)

@@ -258,7 +258,11 @@ def test_with_nothing_known_half_a_group_is_a_failure() -> None:
 
 @pytest.mark.parametrize(
     "before",
-    [State(), adopting(Phase.HELD, hold=Hold(FailureClass.HARDWARE, "x", "", "", False), retry_at=NOW), adopting(Phase.SERVE)],
+    [
+        State(),
+        adopting(Phase.HELD, hold=Hold(FailureClass.HARDWARE, "x", "", "", False), retry_at=NOW),
+        adopting(Phase.SERVE),
+    ],
     ids=["no journal", "older hold", "older service"],
 )
 def test_labels_newer_than_the_journal_are_believed(before: State) -> None:
@@ -288,13 +292,17 @@ def test_containers_of_others_are_left_alone() -> None:
 
 
 def test_a_rank_on_a_node_that_the_file_no_longer_names_goes_too() -> None:
-    edited = replace(DEPLOYMENT, nodes=("spark1", "spark3"), container=ContainerSpec(mounts=(Mount(source="/m", target="/m"),)))
+    edited = replace(
+        DEPLOYMENT, nodes=("spark1", "spark3"), container=ContainerSpec(mounts=(Mount(source="/m", target="/m"),))
+    )
     views = {"spark1": node("spark1"), "spark3": node("spark3"), "spark2": node("spark2", container(1))}
     decision = decide(state(Phase.STOPPED, captured=0), replace(seen(), nodes=views), STOPPED, deployment=edited)
     (action,) = decision.actions
     assert isinstance(action, CaptureEvidence)
     assert [one.node for one in action.targets] == ["spark2"]
-    unread = decide(state(Phase.STOPPED), replace(seen(), nodes=views | {"spark2": away("spark2")}), STOPPED, deployment=edited)
+    unread = decide(
+        state(Phase.STOPPED), replace(seen(), nodes=views | {"spark2": away("spark2")}), STOPPED, deployment=edited
+    )
     assert unread.reason == "node-unknown", "a rank of the running generation may be there"
 
 

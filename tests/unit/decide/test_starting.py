@@ -106,7 +106,9 @@ BUDGETS: list[tuple[Cause | None, tuple[float, ...], Budget, str]] = [
 
 
 @pytest.mark.parametrize(("cause", "starts", "budget", "reason"), BUDGETS)
-def test_automatic_starts_have_a_budget(cause: Cause | None, starts: tuple[float, ...], budget: Budget, reason: str) -> None:
+def test_automatic_starts_have_a_budget(
+    cause: Cause | None, starts: tuple[float, ...], budget: Budget, reason: str
+) -> None:
     decision = decide(replace(PRECHECK, cause=cause, starts=starts), seen(), policy=Policy(budget=budget))
     assert decision.reason == reason
     if reason == "held-budget":
@@ -179,7 +181,9 @@ def test_the_number_is_above_every_label_ever_seen() -> None:
 
 def test_the_events_say_what_was_verified() -> None:
     decision = decide(replace(CLEANUP, cleaned=2), seen())
-    gone = "verified on spark1 and spark2: no container and no process of an earlier generation, ports 8000 and 29501 free"
+    gone = (
+        "verified on spark1 and spark2: no container and no process of an earlier generation, ports 8000 and 29501 free"
+    )
     assert decision.events == (("gone", gone), ("starting", "starting generation 2 (operator)"))
 
 

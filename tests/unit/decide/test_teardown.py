@@ -40,7 +40,7 @@ from .world import (
 
 RANK0, RANK1 = Target("spark1", "sparkd-demo-0-g1", 0, 1), Target("spark2", "sparkd-demo-1-g1", 1, 1)
 FRESH = state(Phase.CLEANUP, captured=0)
-LEFT = (process("-", 900), process("-", 901, state="Z"), process(container(1), 902))
+LEFT = (process("-", 900), process("-", 901, state="Z"))
 KILLED = KillProcesses((ProcessTarget("spark2", "spark2-boot1", 10, 900, 9000, "VLLM::Worker"),))
 WORKER_ONLY, ENDED = seen(node("spark2", container(1))), seen(node("spark1", ended(0)), node("spark2", ended(1)))
 STEPS: list[tuple[int, Snapshot, Any]] = [
@@ -61,8 +61,16 @@ def test_one_step_at_a_time(captured: int, look: Snapshot, action: Any) -> None:
 
 
 def test_processes_of_a_listed_container_go_with_it() -> None:
-    look = seen(node("spark2", container(1), leftovers={"demo": LEFT}))
-    assert kinds(decide(replace(FRESH, captured=1), look)) == ["StopRanks"]
+    inside = (process(container(1), 902),)
+    foreign = container(0, owner="somebody")
+    look = seen(
+        node("spark1", foreign, leftovers={"demo": (process(foreign),)}), node("spark2", leftovers={"demo": inside})
+    )
+    assert decide(FRESH, look).actions == (
+        KillProcesses((ProcessTarget("spark2", "spark2-boot1", 10, 902, 9020, "VLLM::Worker"),)),
+    )
+    listed = seen(node("spark2", ended(1), leftovers={"demo": inside}))
+    assert kinds(decide(replace(FRESH, captured=1), listed)) == ["RemoveRanks"]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +131,9 @@ def test_containers_that_a_half_read_node_shows_are_no_targets() -> None:
 @pytest.mark.parametrize("error", ["it did not work", ""])
 def test_trouble_is_said_and_tried_again(error: str) -> None:
     stop = StopRanks((RANK1,), 30.0)
-    decision = decide(state(Phase.CLEANUP), replace(WORKER_ONLY, outcomes={"demo": failed(stop, error=error)}), now=NOW - 400)
+    decision = decide(
+        state(Phase.CLEANUP), replace(WORKER_ONLY, outcomes={"demo": failed(stop, error=error)}), now=NOW - 400
+    )
     assert decision.actions == (stop,)
     assert decision.sentence.endswith(f"(the last try failed: {error or 'timeout'})")
 

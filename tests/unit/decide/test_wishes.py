@@ -25,7 +25,9 @@ def test_stop_ends_every_phase(phase: Phase) -> None:
     assert (after.restart_done, after.release_done) == (4, 2)
 
 
-@pytest.mark.parametrize("before", [State(), state(Phase.ADOPTING, before=Phase.STOPPED)], ids=["new file", "was stopped"])
+@pytest.mark.parametrize(
+    "before", [State(), state(Phase.ADOPTING, before=Phase.STOPPED)], ids=["new file", "was stopped"]
+)
 def test_a_new_sparkd_does_not_report_an_old_stop_again(before: State) -> None:
     decision = decide(before, seen(), STOPPED)
     assert (decision.state.phase, decision.events) == (Phase.STOPPED, ())

@@ -1,0 +1,246 @@
+"""Whatever is seen, known or not, `step` decides, decides the same again, and touches nothing that it cannot judge."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sparkd.model.decision import (
+    CaptureEvidence,
+    CleanNodes,
+    Failure,
+    FailureClass,
+    Hold,
+    Intent,
+    KillProcesses,
+    Phase,
+    RemoveRanks,
+    SendCanary,
+    StartRanks,
+    State,
+    StopRanks,
+    Target,
+    WarmUp,
+    Watch,
+)
+from sparkd.model.snapshot import (
+    Boot,
+    Canary,
+    Container,
+    EngineMetrics,
+    EngineView,
+    NodeView,
+    Outcome,
+    Ping,
+    Snapshot,
+    Unknown,
+)
+
+from .world import BOOTS, NOW, OWNER, close_wait, container, decide, listening, node, process
+
+WHY = Unknown("unreadable", NOW - 5)
+moments = st.sampled_from((None, NOW - 90_000, NOW - 700, NOW - 61, NOW - 5, NOW, NOW + 50))
+generations = st.integers(0, 3)
+
+containers = st.builds(
+    container,
+    st.integers(-1, 3),
+    generations,
+    st.sampled_from(("created", "running", "paused", "restarting", "removing", "exited", "dead", "odd")),
+    owner=st.sampled_from((OWNER, OWNER, OWNER, "somebody", "")),
+    exit_code=st.sampled_from((None, 0, 1, 2, 127, 137)),
+    oom_killed=st.booleans(),
+    deployment=st.sampled_from(("demo", "demo", "other")),
+)
+processes = st.builds(
+    process,
+    st.sampled_from(("-", "sparkd-demo-0-g1", "sparkd-demo-1-g1")),
+    st.integers(500, 503),
+    st.sampled_from("SDTZ"),
+)
+sockets = st.one_of(
+    st.builds(listening, st.sampled_from((8000, 29501, 22))), st.builds(close_wait, pid=st.integers(500, 502))
+)
+FACTS: dict[str, Any] = {
+    "boot": st.builds(Boot, st.sampled_from(("spark1-boot1", "spark2-boot1", "b")), st.just(10), st.floats(0, 9000)),
+    "system": st.sampled_from(("running", "stopping")),
+    "containers": st.lists(containers, max_size=3, unique_by=lambda one: one.id).map(tuple),
+    "processes": st.lists(processes, max_size=3).map(tuple),
+    "sockets": st.lists(sockets, max_size=2).map(tuple),
+    "pings": st.sampled_from(((), (Ping("x", None),), (Ping("x", 0.1),), (Ping("x", None, "no route to host"),))),
+    "images": st.sampled_from(({}, {"vllm:1": None}, {"vllm:1": "sha"})),
+    "paths": st.sampled_from(({}, {"/models": "missing"}, {"/models": "dir"})),
+    "leftovers": st.lists(processes, max_size=2).map(lambda found: {"demo": tuple(found)}),
+}
+
+
+@st.composite
+def nodes(draw: st.DrawFn, name: str) -> NodeView:
+    """Well by default; each fact may be anything, or unknown."""
+    found = {}
+    for one in draw(
+        st.sets(st.sampled_from([field.name for field in fields(NodeView) if field.name != "name"]), max_size=5)
+    ):
+        found[one] = draw(st.one_of(st.just(WHY), FACTS[one])) if one in FACTS else WHY
+    return node(name, **found) if "containers" in found else node(name, *draw(FACTS["containers"]), **found)
+
+
+metrics = st.builds(EngineMetrics, st.floats(0, 2), st.floats(0, 2), st.floats(0, 20), st.floats(0, 20), st.none())
+engines = st.builds(
+    EngineView,
+    st.one_of(st.none(), st.just(WHY), st.sampled_from((200, 503, 404))),
+    st.one_of(st.none(), st.just(WHY), metrics),
+    st.sampled_from((None, "weights")),
+    st.sampled_from(((), ("1:worker-exception",), ("0:noise",))),
+)
+targets = st.just((Target("spark1", "sparkd-demo-0-g1", 0, 1),))
+actions: Any = st.one_of(
+    st.builds(CaptureEvidence, generations, targets, st.just("stop")),
+    st.builds(StopRanks, targets, st.just(30.0)),
+    st.builds(CleanNodes, st.just(("spark1",)), generations, st.booleans()),
+    st.builds(StartRanks, st.sampled_from(((), (0,), (1,), (0, 1), (5,))), generations),
+    st.builds(WarmUp, generations, st.just(60.0)),
+    st.builds(SendCanary, generations, st.just(60.0)),
+)
+canaries = st.builds(Canary, generations, st.just(NOW - 60), st.just(NOW), st.booleans())
+codes = st.sampled_from(
+    ("", "timeout", "name-taken", "image-missing", "mount-missing", "gpu", "port", "command", "odd")
+)
+outcomes = st.builds(
+    Outcome, actions, st.booleans(), st.just(NOW), st.text(max_size=3), codes, st.sampled_from(("", "spark1", "spark9")),
+    st.one_of(st.none(), canaries),
+)  # fmt: skip
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    there = draw(st.sets(st.sampled_from(("spark1", "spark2", "spark3")), min_size=1))
+    views = {name: draw(nodes(name)) for name in sorted(there | {"spark1"})}
+    engine, outcome = draw(st.one_of(st.none(), engines)), draw(st.one_of(st.none(), outcomes))
+    return Snapshot(NOW, 1.7e9, views, OWNER, {"demo": engine} if engine else {}, {"demo": outcome} if outcome else {})
+
+
+FACT_NAMES = (
+    "budget",
+    "image:spark2:vllm:1",
+    "mount:spark9:/x",
+    "port:spark1:8000",
+    "name:x",
+    "exit:127",
+    "gone:",
+    "odd",
+    "",
+)
+holds = st.builds(
+    Hold, st.sampled_from(FailureClass), st.sampled_from(FACT_NAMES), st.just("t"), st.just("f"), st.booleans()
+)
+failures = st.builds(
+    Failure,
+    generations,
+    st.sampled_from(FailureClass),
+    st.sampled_from(("exit-127", "x")),
+    st.just("t"),
+    st.just(NOW),
+    st.just(0.0),
+)
+watches = st.builds(
+    Watch, *[st.one_of(st.none(), st.floats(0, 40)), moments, moments, moments, st.integers(0, 3)], *[moments] * 3
+)
+states = st.builds(
+    State,
+    phase=st.sampled_from(Phase),
+    since=st.just(NOW - 400),
+    generation=generations,
+    cause=st.none(),
+    hold=st.one_of(st.none(), holds),
+    failure=st.one_of(st.none(), failures),
+    failures=st.sampled_from((0, 1, 5, 5000)),
+    starts=st.lists(st.floats(0, NOW), max_size=8).map(tuple),
+    retry_at=moments,
+    resource_tries=st.integers(0, 9),
+    started_at=moments,
+    serving_since=moments,
+    down_since=moments,
+    boots=st.sampled_from(((), BOOTS, (("spark3", "x:1"),), (("spark9", "x:1"),))),
+    ranks_started=st.sampled_from(((), (0,), (1,), (0, 1), (7,))),
+    captured=generations,
+    cleaned=generations,
+    before=st.one_of(st.none(), st.sampled_from(Phase)),
+    reason=st.sampled_from(("", "port-wait")),
+    watch=watches,
+    digest=st.sampled_from(("", "d1", "d0")),
+)
+intents = st.builds(
+    Intent,
+    st.sampled_from(("up", "stopped", "odd")),
+    st.booleans(),
+    st.integers(0, 1),
+    st.integers(0, 1),
+    st.sets(st.sampled_from(("spark1", "spark2", "spark9"))).map(frozenset),
+)
+CHANGES = (StopRanks, RemoveRanks, KillProcesses, CleanNodes, StartRanks)
+
+
+@settings(max_examples=2000, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(states, snapshots(), intents)
+def test_step_is_total_deterministic_and_careful(before: State, look: Snapshot, intent: Intent) -> None:
+    decision = decide(before, look, intent)
+    assert decision == decide(before, look, intent)
+    assert (decision.state.sentence, decision.state.reason) == (decision.sentence, decision.reason)
+    assert decision.state.generation >= before.generation
+    assert decision.sentence
+    assert not (intent.paused and decision.actions), "acted while paused"
+    for action in decision.actions:
+        assert not touched(action) & unread(look), "acted on a node that is unread"
+        if isinstance(action, CHANGES):
+            assert not (unread(look) & {"spark1", "spark2"}) - intent.lost, "acted while a node of the group is unread"
+        if isinstance(action, StopRanks | RemoveRanks | CaptureEvidence):
+            assert {one.container for one in action.targets} <= ours(look), "acted on what is not ours"
+        if isinstance(action, StartRanks):
+            assert intent.wanted != "stopped", "started what nobody wants"
+
+
+def unread(look: Snapshot) -> set[str]:
+    return {
+        name for name in ("spark1", "spark2", "spark3") if name not in look.nodes or look.nodes[name].unread is not None
+    }
+
+
+def ours(look: Snapshot) -> set[str]:
+    listed: list[tuple[Container, ...]] = [
+        view.containers for view in look.nodes.values() if not isinstance(view.containers, Unknown)
+    ]
+    return {one.id for found in listed for one in found if (one.owner, one.deployment) == (OWNER, "demo")}
+
+
+def touched(action: Any) -> set[str]:
+    match action:
+        case StopRanks() | RemoveRanks() | CaptureEvidence() | KillProcesses():
+            return {one.node for one in action.targets}
+        case CleanNodes():
+            return set(action.nodes)
+        case StartRanks():
+            return {("spark1", "spark2")[rank] for rank in action.ranks}
+        case _:
+            return {"spark1"}
+
+
+def test_a_chain_of_decisions_on_one_snapshot_ends() -> None:
+    """The daemon decides again while only the phase changed: no two phases may send each other to and fro."""
+    for phase in Phase:
+        for hold in FACT_NAMES:
+            before = State(
+                phase=phase, generation=1, boots=BOOTS, hold=Hold(FailureClass.PERMANENT, hold, "t", "f", True)
+            )
+            look = Snapshot(NOW, 0.0, {name: node(name) for name in ("spark1", "spark2")}, OWNER)
+            seen = [before.phase]
+            for _ in range(8):
+                decision = decide(before, look)
+                if decision.actions or decision.state.phase is before.phase:
+                    break
+                before = replace(decision.state)
+                seen.append(before.phase)
+            assert len(seen) <= 6, seen
