@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from sparkd.decide import machine
 from sparkd.engines.vllm import Vllm
-from sparkd.model.config import Start
+from sparkd.model.config import Deployment, Start
 from sparkd.model.decision import (
     Cause,
     Failure,
@@ -74,7 +73,7 @@ class HeadFirst(Vllm):
 
 
 @pytest.fixture
-def head_first(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def head_first(monkeypatch: pytest.MonkeyPatch) -> Deployment:
     monkeypatch.setattr(machine, "ENGINES", {"head-first": HeadFirst()})
     return replace(DEPLOYMENT, engine="head-first")
 
