@@ -48,7 +48,9 @@ def lost_ranks(case: Case, owed: frozenset[int]) -> list[int]:
         container = case.group.ranks.get(rank)
         return (container is not None and container.exit_code == 0, container.finished_at if container else "", rank)
 
-    return sorted((rank for rank in case.ranks if _ended(case, rank, rank in owed)), key=telling)
+    # On a node that a person declared lost nothing is there, whether it had got so far or not.
+    expected = owed | {rank for rank in case.ranks if case.node_of(rank) in case.group.lost}
+    return sorted((rank for rank in case.ranks if _ended(case, rank, rank in expected)), key=telling)
 
 
 def _ended(case: Case, rank: int, owed: bool) -> bool:

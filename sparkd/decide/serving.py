@@ -43,7 +43,8 @@ def _half_blind(case: Case) -> Decision:
         state = replace(state, down_since=down_since(case))
     said = f"serving as far as can be seen: {unread_words(case)}"
     doubts = f"; {health.doubts(case, watch)}" if health.suspect(case, watch) else ""
-    actions = _canary(case, watch) if case.node_of(0) not in case.group.unread else []
+    head_read = case.node_of(0) not in case.group.lost | case.group.unread.keys()
+    actions = _canary(case, watch) if head_read else []
     return decide(state, f"{said}{doubts}; nothing is started or stopped until it can be read", "node-unknown", actions)
 
 

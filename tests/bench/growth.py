@@ -22,7 +22,7 @@ CLOCKS = Clocks(period_s=0.02, node_deadline_s=4.0, canary_after_s=0.7, gap_s=0.
 """A canary every 0.7 s is about one in 24 cycles, as at a period of 5 s and one every 120 s."""
 SAMPLE_S = 0.1
 """Each sample is a scrape, so there are as many to a cycle as with a Prometheus that asks every 15 s, or more."""
-WARM, BLOCKS = 0.3, 8
+WARM, BLOCKS = 0.5, 8
 """The first part is left out: caches, pools and the allocator fill up. The rest is cut into blocks."""
 T95 = 2.36
 """Student's t for the mean of 7 differences, two sides, 95 %."""

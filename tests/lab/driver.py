@@ -142,7 +142,7 @@ class Daemon:
     def up(self) -> None:
         """Start the service; returns when systemd says that it is ready (`Type=notify`: after the first look)."""
         self.head.run(["systemctl", "reset-failed", "sparkd.service"], check=False)
-        self.head.run(["systemctl", "start", "sparkd.service"], timeout_s=60)
+        self.head.run(["systemctl", "enable", "--quiet", "--now", "sparkd.service"], timeout_s=60)
 
     def kill(self) -> None:
         """SIGKILL to the daemon's main process."""

@@ -33,6 +33,8 @@ for unit in ("sparkd.service", "sparkd-node.service"):
     if loaded(unit):
         run("systemctl", "kill", "--signal=KILL", unit, check=False)
         run("systemctl", "stop", unit)
+if loaded("sparkd.service"):
+    run("systemctl", "disable", "--quiet", "sparkd.service")  # without a configuration it would fail at every boot
 for transient in Path("/run/systemd/transient").glob("*.service"):
     run("systemctl", "kill", "--signal=KILL", transient.name, check=False)
     run("systemctl", "stop", transient.name, check=False)

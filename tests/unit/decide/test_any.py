@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
+from hypothesis import Phase as Step
 from hypothesis import strategies as st
 
 from sparkd.model.decision import (
@@ -184,7 +185,14 @@ intents = st.builds(
 CHANGES = (StopRanks, RemoveRanks, KillProcesses, CleanNodes, StartRanks)
 
 
-@settings(max_examples=2000, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=2000,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Step.explicit, Step.generate, Step.shrink),  # `explain` traces every line: very slow
+)
 @given(states, snapshots(), intents)
 def test_step_is_total_deterministic_and_careful(before: State, look: Snapshot, intent: Intent) -> None:
     decision = decide(before, look, intent)

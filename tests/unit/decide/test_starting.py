@@ -20,6 +20,7 @@ from .world import (
     both,
     container,
     decide,
+    failed,
     kinds,
     listening,
     node,
@@ -154,6 +155,12 @@ def test_nodes_are_cleaned_right_before_the_start() -> None:
     assert (fresh.phase, fresh.cleaned) == (Phase.CLEANUP, 0), "an older cleaning does not count"
     decision = decide(fresh, seen())
     assert decision.actions == (CleanNodes(("spark1", "spark2"), 2, drop_caches=True),)
+
+
+def test_a_cleaning_that_failed_does_not_stop_the_start() -> None:
+    """The engine's own memory check decides."""
+    clean = CleanNodes(("spark1", "spark2"), 2, drop_caches=True)
+    assert decide(CLEANUP, seen(outcome=failed(clean))).reason == "begin"
 
 
 def begun(before: State, look: Snapshot | None = None) -> State:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkd.decide.machine import step
 from sparkd.model.config import ContainerSpec, Deployment, Mount, Policy
-from sparkd.model.decision import Action, Cause, Decision, Intent, Phase, State, Watch
+from sparkd.model.decision import Action, Cause, Decision, Intent, Phase, SendCanary, State, Watch
 from sparkd.model.snapshot import (
     Boot,
     Canary,
@@ -129,6 +129,36 @@ def serving(watch: Watch | None = None, **more: Any) -> State:
     recent = Watch(tokens=20.0, tokens_at=NOW - 5, canary_at=NOW - 30)
     known: dict[str, Any] = {"serving_since": NOW - 500, "ranks_started": (0, 1), "warm_digest": "d1"}
     return state(Phase.SERVE, watch=watch or recent, **known | more)
+
+
+WORKERS, HEAD, WARMUP = state(Phase.START_WORKERS), state(Phase.START_HEAD), state(Phase.WARMUP)
+LOADING = EngineView(health=None, stage="weights")
+
+Look = Callable[[float], Snapshot]
+CANARY = SendCanary(1, 60.0)
+LOST, SENT = Ping("10.0.0.2", None), Ping("10.0.0.2", 0.2)
+DEAD, REFUSED, LATE = EngineView(health=503), EngineView(health=None), EngineView(health=Unknown("late", NOW))
+EXCEPTION = replace(HEALTHY, log_findings=("1:worker-exception",))
+BUSY = replace(HEALTHY, metrics=EngineMetrics(1.0, 4.0, 10.0, 10.0, 0.0))
+
+
+def moving(at: float, **more: Any) -> EngineView:
+    return replace(HEALTHY, metrics=EngineMetrics(1.0, 0.0, 10.0, 10.0 + at, 0.1), **more)
+
+
+def stuck(state: str = "T", rank: int = 1, pid: int = 501, engine: EngineView = HEALTHY) -> Snapshot:
+    ranks = (container(0), container(1))
+    facts = {"processes": (process(ranks[rank], pid, state),)}
+    head, worker = (facts, {}) if rank == 0 else ({}, facts)
+    return seen(node("spark1", ranks[0], **head), node("spark2", ranks[1], **worker), engine=engine)
+
+
+def silent(engine: EngineView = HEALTHY, ping: Ping = LOST) -> Snapshot:
+    return both(engine, pings=(ping,))
+
+
+def never(at: float) -> bool:
+    return False
 
 
 def decide(
