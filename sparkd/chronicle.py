@@ -34,7 +34,7 @@ class Chronicle:
     ) -> None:
         """Journal one event. Who asked and why is told only with what was asked; all else sparkd did by itself."""
         failure = state.failure if kind == "failed" else None
-        asked = kind.endswith("-asked")
+        asked = kind.endswith("-asked") or kind in ("stopping", "released", "paused", "resumed")
         event = Event(
             at=clock.wall(),
             deployment=name,
@@ -75,8 +75,8 @@ class Chronicle:
         elif kind == "serving":
             for stage, seconds in _stages(state).items():
                 self.counters.stage(name, stage, seconds)
-            if state.cause is not Cause.OPERATOR and state.failure is not None and state.failure.outage_s is not None:
-                self.counters.outage(name, state.failure.outage_s)
+            if state.outage_s is not None and state.cause is not Cause.OPERATOR:
+                self.counters.outage(name, state.outage_s)
 
 
 def _stages(state: State) -> dict[str, float]:

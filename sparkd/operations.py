@@ -43,11 +43,11 @@ def changed(intent: Intent, verb: str, lost: frozenset[str], by: str, message: s
 def conflict(intent: Intent, state: State, verb: str) -> tuple[str, str] | None:
     """(reason, fix) why this verb makes no sense now, or None."""
     if intent.paused and verb in ("start", "stop", "restart", "release"):
-        return "it is paused: sparkd acts on nothing", "resume it first"
+        return "it is paused: sparkd acts on nothing", "sparkd ctl resume {name}"
     if verb == "resume" and not intent.paused:
-        return "it is not paused", "nothing to do"
+        return "it is not paused", ""
     if verb == "release" and state.phase not in (Phase.HELD, Phase.BACKOFF):
-        return f"it is not held, its phase is {state.phase.value}", "nothing to do"
+        return f"it is not held, its phase is {state.phase.value}", ""
     return None
 
 

@@ -28,6 +28,7 @@ from sparkd.runtimes.logs import LogLine
 from sparkd.status import status
 from sparkd.supervisor import Supervisor
 
+CAPTURES = 5
 REMEMBERED = 200
 """Operations whose outcome can still be asked for."""
 
@@ -43,6 +44,7 @@ class Service:
         self._seen: Snapshot | None = None
         self._node_since: dict[str, float] = {}
         self._canaries: dict[str, Canary] = {}
+        self._captures: dict[str, dict[int, Mapping[str, Any]]] = {}
         self._earlier: dict[str, tuple[Mapping[str, float], ...]] = {}
         supervisor.chronicle.heard = self._heard
 
@@ -78,6 +80,8 @@ class Service:
         """What an earlier sparkd knew: stage durations for the first ETA, and the status that people were last told of."""
         for name in self._supervisor.deployments:
             self._earlier[name] = tuple(await self._supervisor.journal.stage_times(name))
+            for event in await self._supervisor.journal.history(name, limit=200):
+                self._remember(event)
         self._before = self._supervisor.journal.recall("status")
 
     async def publish(self) -> Mapping[str, Any]:
@@ -102,9 +106,19 @@ class Service:
     def _heard(self, event: Event) -> None:
         """Every event as it is journalled."""
         self._hub.publish("event", as_json(event))
+        self._remember(event)
         if event.kind == "serving" and "stages" in event.data:
             known = self._earlier.get(event.deployment, ())
             self._earlier[event.deployment] = (*known, dict(event.data["stages"]))[-10:]
+
+    def _remember(self, event: Event) -> None:
+        """Keep what was saved of the last few generations, for `why`."""
+        value = event.data.get("value")
+        if event.data.get("action") == "CaptureEvidence" and isinstance(value, Mapping):
+            known = self._captures.setdefault(event.deployment, {})
+            known[event.generation] = value
+            while len(known) > CAPTURES:
+                known.pop(min(known))
 
     # ---------------------------------------------------------------------------------------------------------- wishes
 
@@ -128,7 +142,7 @@ class Service:
         before, state = supervisor.intents[name], supervisor.states[name]
         refused = conflict(before, state, verb)
         if refused is not None:
-            raise Conflict(f"{name}: {refused[0]}", refused[1])
+            raise Conflict(f"{name}: {refused[0]}", refused[1].format(name=name))
         lost = frozenset(operation.assume_lost)
         wanted = changed(before, verb, lost, operation.by, operation.message, clock.wall())
         try:
@@ -173,7 +187,8 @@ class Service:
     def why(self, name: str) -> Mapping[str, Any]:
         self._known(name)
         state = self._supervisor.states[name]
-        cause = _cause(state.failure, state) if state.failure is not None else None
+        saved = self._captures.get(name, {})
+        cause = _cause(state.failure, state, saved) if state.failure is not None else None
         return {
             "schema": 1,
             "cause": cause,
@@ -242,8 +257,14 @@ def _shown(rank: int, node: str, line: LogLine, redact: Redactor) -> dict[str, A
     return {"at": at, "rank": rank, "node": node, "stream": line.stream, "text": redact(line.text)}
 
 
-def _cause(failure: Failure, state: State) -> dict[str, Any]:
+def _cause(failure: Failure, state: State, saved: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """The failure as `ctl why` shows it: what sparkd saw, then the last words of every rank of that generation."""
     evidence = [{"source": "sparkd", "line": None, "text": text} for text in failure.evidence]
+    capture = saved.get(failure.generation, {})
+    for source, lines in capture.get("last", {}).items():
+        evidence += [{"source": source, "line": None, "text": line} for line in lines]
+    if "folder" in capture:
+        evidence.append({"source": "saved", "line": None, "text": capture["folder"]})
     return {
         "class": failure.cls.value,
         "signature": failure.signature,

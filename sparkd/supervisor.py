@@ -20,10 +20,10 @@ from sparkd.act.hands import Hands
 from sparkd.act.runner import perform
 from sparkd.chronicle import Chronicle
 from sparkd.decide.machine import step
-from sparkd.journal import Journal
+from sparkd.journal import Journal, JournalError
 from sparkd.metrics import Counters
 from sparkd.model.config import BrokenDeployment, Cluster, Deployment
-from sparkd.model.decision import INTERRUPTIBLE, Action, Decision, Intent, Phase, State, Watch
+from sparkd.model.decision import INTERRUPTIBLE, STARTING, Action, Decision, Intent, Phase, State, Watch
 from sparkd.model.snapshot import Outcome, Snapshot
 from sparkd.observe import NodeAccess, Observer
 
@@ -33,7 +33,6 @@ CHAIN = 8
 """Decisions made on one snapshot while each only changes the phase; a plan never needs more."""
 GAP_S = 0.1
 """Between two looks at the least, however much Docker has to say."""
-STARTING = frozenset({Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP})
 
 
 @dataclass(slots=True)
@@ -167,7 +166,10 @@ class Supervisor:
             found = {node for node in intent.lost if node in snapshot.nodes and snapshot.nodes[node].unread is None}
             if found:
                 self.intents[name] = replace(intent, lost=intent.lost - found)
-                await self.journal.save_intent(name, self.intents[name])
+                try:
+                    await self.journal.save_intent(name, self.intents[name])
+                except JournalError as error:  # a full disk must not stop supervision; it is cleared again after a restart
+                    log.warning("not written down", deployment=name, why=str(error))
                 await self._record(name, "found", f"{', '.join(sorted(found))} is back", "node-found")
 
     async def _decide(self, name: str, snapshot: Snapshot) -> bool:
@@ -181,8 +183,9 @@ class Supervisor:
             before = self.states[name]
             deployment = self.deployments[name]
             decision = step(deployment, before, snapshot, self.intents[name], deployment.policy, clock.now())
-            self._outcomes.pop(name, None) if name in snapshot.outcomes else None
-            snapshot = replace(snapshot, outcomes={})
+            if name in snapshot.outcomes:  # shown once; one that ends meanwhile waits for the next look
+                del self._outcomes[name]
+                snapshot = replace(snapshot, outcomes={})
             await self._adopt_decision(name, before, decision)
             moved |= decision.state.phase is not before.phase
             if decision.actions or decision.state.phase is before.phase:
@@ -223,7 +226,12 @@ class Supervisor:
 
     async def _perform(self, name: str, deed: Deed) -> None:
         with deed.scope:
-            outcome = await perform(self._hands(name), deed.action)
+            try:
+                outcome = await perform(self._hands(name), deed.action)
+            except Exception:
+                # Part of the loop: a bug in one action must not end the supervision of everything else.
+                log.exception("action failed", deployment=name, hint="this is a bug in sparkd; please report it")
+                outcome = Outcome(deed.action, False, clock.now(), "a bug in sparkd, see its log", "bug")
             self._outcomes[name] = outcome
             await self.chronicle.ended(name, self.states[name], self.intents[name], deed.started_at, outcome)
         self._deeds.pop(name, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,17 @@ from sparkd import clock
 from sparkd.act.hands import ActionFailed, Hands, at_once
 from sparkd.model.decision import CaptureEvidence, Target
 from sparkd.redact import Redactor
+from sparkd.runtimes.logs import LogLine
 
 LOG_LINES = 3000
+TAIL = 4
+"""Of each rank's log, shown by `why`."""
 KEEP = 20
 """Captures kept per deployment; the oldest go first."""
 
 
-async def capture(hands: Hands, action: CaptureEvidence) -> str:
-    """Write one folder for this generation and return its path. Raises ActionFailed."""
+async def capture(hands: Hands, action: CaptureEvidence) -> dict[str, Any]:
+    """Write one folder for this generation. Returns its path and each rank's last words. Raises ActionFailed."""
     stamp = datetime.fromtimestamp(clock.wall(), UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = hands.captures / hands.deployment.name / f"{stamp}-g{action.generation}-{action.reason}"
     redact = await anyio.to_thread.run_sync(Redactor.of, hands.deployment)
@@ -30,15 +34,24 @@ async def capture(hands: Hands, action: CaptureEvidence) -> str:
     except OSError as error:
         raise ActionFailed(f"captures cannot be written to {folder.parent}: {error.strerror}", "disk") from error
 
+    last: dict[str, list[str]] = {}
+
     async def one(target: Target) -> None:
         runtime = hands.runtimes[target.node]
         lines = await runtime.logs(target.container, LOG_LINES, None)
         text = "".join(f"{_stamp(line.at)} {line.stream} {line.text}\n" for line in lines)
+        last[f"rank {target.rank} on {target.node}"] = [redact(line.text) for line in _telling(lines)]
         inspected = await runtime.inspect(target.container)
         await anyio.to_thread.run_sync(_write, folder, target, redact(text), redact.tree(inspected))
 
     await at_once(action.targets, one, lambda target, error: ActionFailed(str(error), "capture", target.node))
-    return str(folder)
+    return {"folder": str(folder), "last": last}
+
+
+def _telling(lines: Sequence[LogLine]) -> list[LogLine]:
+    """The last lines that say something: requests answered and empty lines do not."""
+    said = [line for line in lines if line.text.strip() and '"GET /' not in line.text]
+    return said[-TAIL:]
 
 
 def _prepare(folder: Path) -> None:

@@ -20,6 +20,7 @@ from sparkd.model.decision import (
     Cause,
     CleanNodes,
     Decision,
+    Failure,
     Intent,
     Phase,
     SendCanary,
@@ -108,17 +109,25 @@ def _stop(case: Case) -> Decision | None:
     state = case.state
     if case.intent.wanted != "stopped" or state.phase in (Phase.PAUSED, Phase.STOPPED):
         return None
-    stopping = case.enter(Phase.STOPPED, down_since=None, **_anew(case))
+    stopping = case.enter(Phase.STOPPED, failure=_closed(case), down_since=None, **_anew(case))
     # After sparkd's own start a deployment that was stopped before is stopped still: nothing happened.
     known = state.phase is Phase.ADOPTING and state.before in (None, Phase.STOPPED)
-    return decide(stopping, "stopping", "stopping", events=[] if known else [("stopping", _by(case, "stop"))])
+    return decide(stopping, "stopping", "stopping", events=[] if known else [("stopping", "stop asked")])
+
+
+def _closed(case: Case) -> Failure | None:
+    """The last failure, its outage ended by the stop: kept, because the next person to ask why did not see it."""
+    failure, down = case.state.failure, case.state.down_since
+    if failure is None or failure.outage_s is not None:
+        return failure
+    return replace(failure, outage_s=case.now - (down if down is not None else failure.at))
 
 
 def _start(case: Case) -> Decision | None:
     if case.state.phase is not Phase.STOPPED or case.intent.wanted != "up":
         return None
-    state = case.enter(Phase.PRECHECK, cause=Cause.OPERATOR, failure=None, **_anew(case))
-    return decide(state, "starting", "start", events=[("start-asked", _by(case, "start"))])
+    state = case.enter(Phase.PRECHECK, cause=Cause.OPERATOR, **_anew(case))
+    return decide(state, "starting", "start", events=[("start-asked", "start asked")])
 
 
 def _restart(case: Case) -> Decision | None:
@@ -127,14 +136,14 @@ def _restart(case: Case) -> Decision | None:
         return None
     down = down_since(case) if state.phase is Phase.SERVE else state.down_since
     restarting = case.enter(Phase.PRECHECK, cause=Cause.OPERATOR, down_since=down, **_anew(case))
-    return decide(restarting, "restarting the group", "restart", events=[("restart-asked", _by(case, "restart"))])
+    return decide(restarting, "restarting the group", "restart", events=[("restart-asked", "restart asked")])
 
 
 def _release(case: Case) -> Decision | None:
     if case.state.phase not in (Phase.HELD, Phase.BACKOFF) or case.intent.release <= case.state.release_done:
         return None
     state = case.enter(Phase.PRECHECK, cause=Cause.OPERATOR, starts=(), **_anew(case))
-    return decide(state, "released: starting", "released", events=[("released", _by(case, "release"))])
+    return decide(state, "released: starting", "released", events=[("released", "release asked")])
 
 
 WISHES: tuple[Callable[[Case], Decision | None], ...] = (_pause, _stop, _start, _restart, _release)
@@ -151,9 +160,3 @@ def _anew(case: Case) -> dict[str, object]:
         "restart_done": case.intent.restart,
         "release_done": case.intent.release,
     }
-
-
-def _by(case: Case, verb: str) -> str:
-    by = f" by {case.intent.by}" if case.intent.by else ""
-    why = f": {case.intent.message}" if case.intent.message else ""
-    return f"{verb} asked{by}{why}"

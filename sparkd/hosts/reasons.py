@@ -38,11 +38,13 @@ def _host_key(node: Node, known_hosts: Path) -> HostError:
         return HostKeyChanged(node.name, f"{known_hosts} cannot be read: {error}")
     if not any(pinned):
         return _not_pinned(node)
-    return HostKeyChanged(node.name, f"host key changed: if it was reinstalled, `sparkd ctl nodes trust {node.name}`")
+    return HostKeyChanged(
+        node.name, f"host key changed: if it was reinstalled, replace its line in known_hosts ({_scan(node)})"
+    )
 
 
 def _not_pinned(node: Node) -> HostError:
-    return HostKeyChanged(node.name, f"no host key is pinned for {node.address}: `sparkd ctl nodes trust {node.name}`")
+    return HostKeyChanged(node.name, f"no host key is pinned for {node.address}: {_scan(node)}")
 
 
 def _why(node: Node, error: Exception | None) -> str:
@@ -67,3 +69,9 @@ def _system(node: Node, error: OSError) -> str:
     if error.errno in ERRNO:
         return ERRNO[error.errno].format(address=node.address, port=node.port)
     return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+
+
+def _scan(node: Node) -> str:
+    """The command whose output, once its fingerprint has been compared on the node itself, belongs into known_hosts."""
+    port = f"-p {node.port} " if node.port != 22 else ""
+    return f"`ssh-keyscan {port}-t ed25519 {node.address}` shows its key; compare it on {node.name} first"

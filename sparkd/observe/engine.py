@@ -11,12 +11,10 @@ from sparkd import http
 from sparkd.engines import ENGINES, base_url
 from sparkd.errors import SparkdError
 from sparkd.model.config import Cluster, Deployment
-from sparkd.model.decision import Phase, State
+from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State
 from sparkd.model.snapshot import Container, EngineMetrics, EngineView, NodeView, Unknown
 from sparkd.observe.unknowns import NodeAccess, Unknowns
 
-STARTING = frozenset({Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP})
-UP = STARTING | {Phase.SERVE, Phase.PAUSED, Phase.ADOPTING}
 STAGE_LINES, FINDING_LINES = 60, 200
 DEADLINE_S = 3.0
 
@@ -30,7 +28,7 @@ class EngineLook:
     async def look(self, deployment: Deployment, state: State, views: Mapping[str, NodeView]) -> EngineView | None:
         """None while no head of the current generation runs."""
         head = _container(views, deployment, state, 0)
-        if state.phase not in UP or head is None or not head.alive:
+        if state.phase not in ASK_ENGINE or head is None or not head.alive:
             return None
         base, node = base_url(deployment, self.cluster.nodes), deployment.nodes[0]
         health = await self._health(base, node)
@@ -38,7 +36,9 @@ class EngineLook:
             health=health,
             metrics=await self._metrics(base, deployment) if health == 200 else None,
             stage=await self._stage(deployment, head, views, health) if state.phase in STARTING else None,
-            log_findings=await self._findings(deployment, state, views) if _looks_wrong(state) else (),
+            log_findings=await self._findings(deployment, state, views)
+            if state.phase is Phase.SERVE and state.watch.suspicious
+            else (),
         )
 
     async def _health(self, base: str, node: str) -> int | None | Unknown:
@@ -82,12 +82,6 @@ class EngineLook:
                 return [line.text for line in await self.access[node].docker.logs(container.id, lines, None)]
         except (SparkdError, TimeoutError):
             return []  # a log that cannot be read is no evidence; the next look asks again
-
-
-def _looks_wrong(state: State) -> bool:
-    watch = state.watch
-    clocks = (watch.canary_failing_since, watch.dead_since, watch.stuck_since, watch.silent_since)
-    return state.phase is Phase.SERVE and any(clock is not None for clock in clocks)
 
 
 def _container(views: Mapping[str, NodeView], deployment: Deployment, state: State, rank: int) -> Container | None:

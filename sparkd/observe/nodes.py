@@ -14,17 +14,12 @@ from sparkd.errors import DockerError, DockerMute, DockerStopped, HostError, Lat
 from sparkd.facts import boot, docker, memory, paths, ping, processes, sockets, system
 from sparkd.hosts.client import Probed
 from sparkd.model.config import Cluster, Deployment
-from sparkd.model.decision import Phase, State
+from sparkd.model.decision import ASK_LEFTOVERS, ASK_SOURCES, State
 from sparkd.model.snapshot import Container, DockerUnit, NodeView, Process, Unknown
 from sparkd.observe.unknowns import NodeAccess, Reader, Unknowns, code_of
 
 T = TypeVar("T")
 Requests = dict[str, Mapping[str, Any] | None]
-
-NEAR_A_START = frozenset({Phase.PRECHECK, Phase.HELD, Phase.ADOPTING, Phase.BACKOFF, Phase.CLEANUP})
-"""Phases in which images and mount sources are looked up, because a start may come next."""
-RUNNING = frozenset({Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP, Phase.SERVE, Phase.PAUSED})
-"""Phases in which processes of the deployment belong there; in all others leftovers are looked for."""
 
 
 @dataclass(slots=True)
@@ -45,7 +40,7 @@ class NodeLook:
         read = Reader(self.unknowns, self.name, probed, trouble)
         unit = read("docker", docker.parse)
         self.access.docker_runs = None if isinstance(unit, Unknown) else unit.running
-        near = [one for one in deployments if states[one.name].phase in NEAR_A_START]
+        near = [one for one in deployments if states[one.name].phase in ASK_SOURCES]
         containers = await self._list_containers(unit, deadline)
         images = await self._images(unit, near, deadline)
         later, later_trouble = await self._probe(self._second(containers, near), deadline, trouble)
@@ -113,7 +108,7 @@ class NodeLook:
         """Processes whose environment names the deployment, asked only while nothing of it should run."""
         found: dict[str, tuple[Process, ...]] = {}
         for one in deployments:
-            if states[one.name].phase in RUNNING:
+            if states[one.name].phase not in ASK_LEFTOVERS:
                 continue
             environ = {"SPARKD_OWNER": self.owner, "SPARKD_DEPLOYMENT": one.name}
             request: Requests = {"processes": {"containers": [], "units": [], "environ": environ}}

@@ -103,7 +103,11 @@ def _tree(file: Path) -> tuple[Item | None, tuple[Problem, ...]]:
         with file.open("rb") as source:
             return parse(source.read(MAX_BYTES + 1), str(file))
     except FileNotFoundError:
-        return None, (Problem(str(file), 0, "", "there is no such file", "`sparkd init` writes a first one"),)
+        return None, (
+            Problem(
+                str(file), 0, "", "there is no such file", "config/sparkd.yaml in the source tree is one to begin with"
+            ),
+        )
     except OSError as error:
         return None, (Problem(str(file), 0, "", f"cannot be read: {error.strerror}", "look at owner and rights"),)
 

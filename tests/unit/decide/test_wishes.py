@@ -20,7 +20,7 @@ def test_stop_ends_every_phase(phase: Phase) -> None:
     decision = decide(before, both(), replace(STOPPED, restart=4, release=2))
     after = decision.state
     assert (after.phase, decision.reason, decision.actions) == (Phase.STOPPED, "stopping", ())
-    assert decision.events == (("stopping", "stop asked by milo: nightly"),)
+    assert decision.events == (("stopping", "stop asked"),)
     assert (after.hold, after.retry_at, after.failures, after.down_since, after.before) == (None, None, 0, None, None)
     assert (after.restart_done, after.release_done) == (4, 2)
 
@@ -33,11 +33,20 @@ def test_a_new_sparkd_does_not_report_an_old_stop_again(before: State) -> None:
     assert (decision.state.phase, decision.events) == (Phase.STOPPED, ())
 
 
+def test_a_stop_ends_the_outage_and_keeps_the_failure() -> None:
+    """The next person to ask why was not there when it failed."""
+    open_failure = Failure(1, FailureClass.TRANSIENT, "exit-0", "ended", NOW - 900, 0.0)
+    failed = state(Phase.BACKOFF, failure=open_failure, down_since=NOW - 1000)
+    assert decide(failed, seen(), STOPPED).state.failure == replace(open_failure, outage_s=1000.0)
+    told = replace(open_failure, outage_s=7.0)
+    assert decide(state(Phase.SERVE, failure=told), seen(), STOPPED).state.failure == told
+
+
 def test_start_begins_anew() -> None:
     old = Failure(1, FailureClass.TRANSIENT, "exit-0", "ended", NOW - 900, 0.0)
     decision = decide(state(Phase.STOPPED, failure=old, failures=2), seen(), replace(UP, restart=3, release=5))
     after = decision.state
-    assert (after.phase, after.cause, after.failure, after.failures) == (Phase.PRECHECK, Cause.OPERATOR, None, 0)
+    assert (after.phase, after.cause, after.failure, after.failures) == (Phase.PRECHECK, Cause.OPERATOR, old, 0)
     assert (after.restart_done, after.release_done) == (3, 5)
     assert decision.events == (("start-asked", "start asked"),)
 
@@ -64,7 +73,7 @@ def test_restart_is_free_at_once_and_once(before: State, down_since: float | Non
     after = decision.state
     assert (after.phase, after.cause, after.hold, after.retry_at) == (Phase.PRECHECK, Cause.OPERATOR, None, None)
     assert after.down_since == down_since, "an outage that goes on began earlier; a start that never served is none"
-    assert decision.events == (("restart-asked", "restart asked by milo"),)
+    assert decision.events == (("restart-asked", "restart asked"),)
     assert decide(after, both(), asked).reason != "restart"
 
 
