@@ -11,7 +11,7 @@ from sparkd.model.config import BrokenDeployment, Deployment
 from sparkd.model.decision import Failure, FailureClass, Hold, Intent, Phase, State
 from sparkd.model.snapshot import Container, Memory, NodeView, Unknown
 from sparkd.model.view import ClusterView, eta_s, stage_seconds
-from sparkd.model.words import headline
+from sparkd.model.words import awaited, headline, reasoned
 
 Json = dict[str, Any]
 
@@ -80,6 +80,7 @@ def _common(
     intent = view.intents.get(name, Intent())
     decision = view.decisions.get(name)
     planned = decision.next if decision else None
+    said = decision.sentence if decision else state.sentence
     down_since = state.down_since if state.down_since is not None else state.watch.canary_failing_since
     return {
         "name": name,
@@ -89,9 +90,9 @@ def _common(
         "since": rfc3339(state.since_wall) if state.since_wall else _moment(view, state.since),
         "generation": state.generation,
         "profile": intent.profile or getattr(deployment, "profile", None),
-        "sentence": decision.sentence if decision else state.sentence,
+        "sentence": reasoned(said, intent.message) if state.phase is Phase.PAUSED else said,
         "reason": decision.reason if decision else state.reason,
-        "hold": _hold(state.hold) if state.hold and _is_held(state) else None,
+        "hold": _hold(name, state.hold) if state.hold and _is_held(state) else None,
         "restart_pending": False,
         "next": {"at": _moment(view, planned.at), "what": planned.what} if planned else None,
         "start": _start(view, name, state) if state.phase in STARTING else None,
@@ -118,7 +119,7 @@ def _broken(view: ClusterView, deployment: BrokenDeployment) -> Json:
         "phase": str(Phase.HELD),
         "sentence": f"its file cannot be used: {problems[0]}{more}",
         "reason": "held-config",
-        "hold": _hold(Hold(FailureClass.PERMANENT, "config", "\n".join(problems), fix, heals_itself=False)),
+        "hold": _hold(deployment.name, Hold(FailureClass.PERMANENT, "config", "\n".join(problems), fix, heals_itself=False)),
         "since": rfc3339(view.daemon.since_wall),
         "next": None,
         "start": None,
@@ -131,13 +132,14 @@ def _is_held(state: State) -> bool:
     return state.phase is Phase.HELD or (state.phase is Phase.ADOPTING and state.before is Phase.HELD)
 
 
-def _hold(hold: Hold) -> Json:
+def _hold(name: str, hold: Hold) -> Json:
     return {
         "class": str(hold.cls),
         "fact": hold.fact,
         "text": hold.text,
         "fix": hold.fix,
         "heals_itself": hold.heals_itself,
+        "awaits": awaited(hold.fact, name) if hold.heals_itself else None,
     }
 
 
@@ -154,22 +156,24 @@ def _serving_since(view: ClusterView, state: State) -> str | None:
 
 
 def _start(view: ClusterView, name: str, state: State) -> Json:
-    lasted = stage_seconds(state.stages, view.at)
-    current = state.stages[-1][0] if state.stages else None
-    eta = eta_s(state.stages, view.at, view.earlier.get(name, ()))
+    """Until its ranks are started, the stages that are remembered are those of the generation before."""
+    stages = state.stages if state.phase in BRINGING_UP else ()
+    lasted = stage_seconds(stages, view.at)
+    current, since = stages[-1] if stages else (None, state.since)
+    eta = eta_s(stages, view.at, view.earlier.get(name, ()))
     return {
-        "stage": state.stage or current,
-        "stage_since": _moment(view, state.stages[-1][1]) if state.stages else _moment(view, state.since),
+        "stage": current,
+        "stage_since": _moment(view, since),
         "eta_s": None if eta is None else round(eta, 1),
         "stages": [
-            {"name": name, "started_at": _moment(view, began), "seconds": _lasted(name, current, lasted)}
-            for name, began in state.stages
+            {
+                "name": stage,
+                "started_at": _moment(view, began),
+                "seconds": None if stage == current else round(lasted[stage], 1),
+            }
+            for stage, began in stages
         ],
     }
-
-
-def _lasted(stage: str, current: str | None, lasted: Mapping[str, float]) -> float | None:
-    return None if stage == current else round(lasted[stage], 1)
 
 
 def _failure(failure: Failure) -> Json:

@@ -59,6 +59,7 @@ class Hold(NamedTuple):
     fact: str = ""
     fix: str = ""
     heals_itself: bool = False
+    awaits: str | None = None
 
 
 class Planned(NamedTuple):
@@ -119,6 +120,8 @@ class Deployment(NamedTuple):
     ranks: tuple[Rank, ...] = ()
     serving_since: Moment | None = None
     down_since: Moment | None = None
+    paused: bool = False
+    file: str = ""
 
     @property
     def missed(self) -> bool:

@@ -58,7 +58,7 @@ def _block(deployment: Deployment, status: Status, term: Terminal) -> list[str]:
         lines += labelled("now" if deployment.serving else "why", said, term)
     if deployment.hold and deployment.hold.fix:
         lines += labelled("fix", deployment.hold.fix, term, "bold")
-    if deployment.phase in STARTING and deployment.start:
+    if deployment.phase in STARTING and deployment.start and deployment.start.stage:
         lines += labelled("stages", _stages(deployment.start, status.at), term)
     lines += labelled("next", what_next(deployment, status), term)
     if deployment.restart_pending:
@@ -81,7 +81,7 @@ def _stages(start: Start, now: float) -> str:
     if start.stage:
         so_far = f" {duration(now - start.stage_since)} so far" if start.stage_since is not None else ""
         done.append(f"{start.stage}{so_far}")
-    return ", ".join(done) or "none reached yet"
+    return ", ".join(done)
 
 
 def _ranks(deployment: Deployment, status: Status, term: Terminal) -> list[str]:
@@ -136,10 +136,11 @@ def _facts(deployment: Deployment, status: Status, term: Terminal) -> Iterator[s
 
 
 def _failure(failure: Failure, now: float) -> str:
+    """`at` is when it was noticed; it had been down for some seconds by then."""
     when = ago(failure.at, now) if failure.at is not None else "some time ago"
-    outage = f", for {duration(failure.outage_s)}" if failure.outage_s is not None else ""
+    outage = f", down for {duration(failure.outage_s)}" if failure.outage_s is not None else ""
     kind = ", ".join(word for word in (f"generation {failure.generation}", failure.class_, failure.signature) if word)
-    return f"{when}{outage}: {failure.text.rstrip('.')} ({kind})"
+    return f"noticed {when}{outage}: {failure.text.rstrip('.')} ({kind})"
 
 
 def _footer(status: Status, term: Terminal) -> Iterator[str]:

@@ -130,10 +130,10 @@ def what_next(deployment: Deployment, status: Status) -> str:
     """What sparkd does next by itself and when, or who has to do what instead."""
     if deployment.phase == "paused":
         return f"nothing, until `sparkd ctl resume {deployment.name}`"
-    if deployment.next:
-        return f"{deployment.next.what}, {ago(deployment.next.at, status.at)}"
     if deployment.phase == "held":
         return _after_hold(deployment)
+    if deployment.next:
+        return f"{deployment.next.what}, {ago(deployment.next.at, status.at)}"
     unread = listing(node.name for node in status.unread_nodes(deployment))
     if unread:
         return f"sparkd keeps asking {unread}; until it knows what runs there, it starts and kills nothing"
@@ -147,8 +147,7 @@ def what_next(deployment: Deployment, status: Status) -> str:
 
 def _after_hold(deployment: Deployment) -> str:
     if deployment.hold and deployment.hold.heals_itself:
-        fact = f" ({deployment.hold.fact})" if deployment.hold.fact else ""
-        return f"goes on by itself once that is right: sparkd keeps checking it{fact}"
+        return f"goes on by itself when {deployment.hold.awaits or 'that is right'}"
     if deployment.hold and deployment.hold.fact == "config":
         return "nothing by itself: its file has to be corrected first"
     return f"nothing by itself: fix the cause, then `sparkd ctl release {deployment.name}`"

@@ -41,6 +41,31 @@ def stopped(text: str) -> str:
     return text + ("" if not text or text[-1] in ".!?" else ".")
 
 
+AWAITED = {
+    "image": "{node} has its image",
+    "mount": "what it mounts is there on {node}",
+    "port": "its port on {node} is free",
+    "name": "no other container on {node} has its name",
+    "gone": "nothing of the last start is left on {node}",
+}
+"""Kind of the fact of a hold that heals itself -> what has to become true."""
+
+
+def awaited(fact: str, name: str) -> str:
+    """What a hold that heals itself waits for; completes "goes on by itself when …"."""
+    kind, _, rest = fact.partition(":")
+    if kind == "exit":
+        file = "its file has changed, which `systemctl restart sparkd` reads"
+        return f"{file}; fixed elsewhere: `sparkd ctl release {name}`"
+    words = AWAITED.get(kind, "that is right ({fact})").format(node=rest.partition(":")[0], fact=fact)
+    return f"{words}; sparkd keeps looking"
+
+
+def reasoned(sentence: str, message: str) -> str:
+    """The sentence with what the person said who asked for it, unless it is in there already."""
+    return sentence if not message or message in sentence else f"{sentence} (reason: {message})"
+
+
 def headline(status: Json) -> str:
     """The verdict in a sentence or two: sparkd's own trouble, what is down, what serves, which nodes are unknown."""
     parts = (
@@ -96,9 +121,8 @@ def _idle(deployment: Json) -> str:
 def _trouble(deployment: Json, at: str) -> str:
     name, phase, hold = deployment["name"], deployment["phase"], deployment["hold"]
     if hold:
-        needs = "sparkd goes on by itself once that is so" if hold["heals_itself"] else "it waits for a person"
         why = deployment["sentence"] if deployment["problems"] else hold["text"]
-        return f"{name} is NOT serving and held, {needs}: {stopped(why)}"
+        return f"{name} is NOT serving, held: {stopped(why)}"
     if phase == "paused" or deployment["paused"]:
         return f"{name} is NOT serving and paused: sparkd does nothing until it is resumed."
     down = between(deployment["down_since"], at)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+import sparkd.node
+
 from .service import OTHER, OWNER, Connection, Service, wait_for
 
 AS_SYSTEMD = """
@@ -255,10 +257,9 @@ def test_every_module_is_python_3_9(installed: Path) -> None:
 
 
 def test_it_runs_on_the_oldest_python_here(unstarted: Service) -> None:
-    python = next((path for path in map(_works, ("python3.9", "python3.10")) if path), None)
-    if python is None:
-        pytest.skip("no Python 3.9 or 3.10 on this machine")
-    unstarted.start(python)
+    unstarted.start(
+        next(path for path in map(_works, ("python3.9", "python3.10", "python3.11", sys.executable)) if path)
+    )
     with unstarted.claimed() as connection:
         names = ["boot", "meminfo", "system", "docker", "processes", "shm", "sockets", "ping", "paths"]
         args = {"ports": [1], "addresses": ["127.0.0.1"], "paths": ["/"], "environ": {"SPARKD_DEPLOYMENT": "none"}}
@@ -266,6 +267,11 @@ def test_it_runs_on_the_oldest_python_here(unstarted: Service) -> None:
         assert all("text" in answers[name] for name in names), answers
         assert connection.verb("unlink_shm", names=["psm_sparkdtest_none"])["ok"]
         assert connection.verb("read_file", path="/etc/passwd")["code"] == "refused"
+
+
+@pytest.mark.parametrize("source", sorted(Path(sparkd.node.__file__).parent.rglob("*.py")), ids=lambda path: path.name)
+def test_every_file_is_python_3_9(source: Path) -> None:
+    ast.parse(source.read_text("utf-8"), feature_version=(3, 9))
 
 
 def _works(name: str) -> str | None:
