@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sparkd import __version__
 from sparkd.ctl.client import Api, default_socket
 from sparkd.ctl.commands import Ordered, ctl
 from sparkd.ctl.ending import printable_output
@@ -45,6 +46,7 @@ config_option = click.option(
 
 
 @click.group(cls=Ordered, context_settings={"help_option_names": ["-h", "--help"]}, epilog=COMPLETION)
+@click.version_option(__version__, message="sparkd %(version)s", help="The version of this command.")
 def cli() -> None:
     """Keeps multi-node language-model servers answering, and says why when they don't."""
 
@@ -93,8 +95,12 @@ def check(path: str | None, config_path: str, as_json: bool) -> None:
     from sparkd.errors import ConfigError
     from sparkd.settings import check as find_problems
     from sparkd.settings import load
+    from sparkd.settings.files import DEPLOYMENTS
 
     where = Path(path or config_path)
+    if where.is_file() and where.parent.name == DEPLOYMENTS:
+        folder = where.parent.parent
+        raise click.UsageError(f"{where} is a deployment file; give its folder: sparkd config check {folder}")
     problems = find_problems(where)
     counts = {}
     if not problems:
@@ -109,7 +115,8 @@ def check(path: str | None, config_path: str, as_json: bool) -> None:
     elif problems:
         _complain(problems)
     else:
-        click.echo(f"ok: {count(counts['nodes'], 'node')}, {count(counts['deployments'], 'deployment')}")
+        runs = "" if counts["deployments"] else "; nothing would run"
+        click.echo(f"ok: {count(counts['nodes'], 'node')}, {count(counts['deployments'], 'deployment')}{runs}")
     click.get_current_context().exit(2 if problems else 0)
 
 
@@ -153,8 +160,6 @@ def render(deployment: str, rank: int | None, form: str, config_path: str) -> No
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def version(as_json: bool) -> None:
     """The version of this command; the daemon's is in `sparkd ctl status`."""
-    from sparkd import __version__
-
     click.echo(json.dumps({"schema": 1, "version": __version__}) if as_json else f"sparkd {__version__}")
 
 

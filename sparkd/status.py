@@ -115,11 +115,12 @@ def _broken(view: ClusterView, deployment: BrokenDeployment) -> Json:
     problems = list(deployment.problems) or [f"{deployment.file} cannot be used"]
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     fix = f"correct {deployment.file}, then `sparkd config check` and `systemctl restart sparkd` (engines go on)"
+    hold = Hold(FailureClass.PERMANENT, "config", "\n".join(problems), fix, heals_itself=False)
     return {
         "phase": str(Phase.HELD),
         "sentence": f"its file cannot be used: {problems[0]}{more}",
         "reason": "held-config",
-        "hold": _hold(deployment.name, Hold(FailureClass.PERMANENT, "config", "\n".join(problems), fix, heals_itself=False)),
+        "hold": _hold(deployment.name, hold),
         "since": rfc3339(view.daemon.since_wall),
         "next": None,
         "start": None,
@@ -158,20 +159,15 @@ def _serving_since(view: ClusterView, state: State) -> str | None:
 def _start(view: ClusterView, name: str, state: State) -> Json:
     """Until its ranks are started, the stages that are remembered are those of the generation before."""
     stages = state.stages if state.phase in BRINGING_UP else ()
-    lasted = stage_seconds(stages, view.at)
     current, since = stages[-1] if stages else (None, state.since)
+    lasted = {stage: round(s, 1) for stage, s in stage_seconds(stages, view.at).items() if stage != current}
     eta = eta_s(stages, view.at, view.earlier.get(name, ()))
     return {
         "stage": current,
         "stage_since": _moment(view, since),
         "eta_s": None if eta is None else round(eta, 1),
         "stages": [
-            {
-                "name": stage,
-                "started_at": _moment(view, began),
-                "seconds": None if stage == current else round(lasted[stage], 1),
-            }
-            for stage, began in stages
+            {"name": stage, "started_at": _moment(view, began), "seconds": lasted.get(stage)} for stage, began in stages
         ],
     }
 

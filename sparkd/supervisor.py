@@ -168,7 +168,8 @@ class Supervisor:
                 self.intents[name] = replace(intent, lost=intent.lost - found)
                 try:
                     await self.journal.save_intent(name, self.intents[name])
-                except JournalError as error:  # a full disk must not stop supervision; it is cleared again after a restart
+                except JournalError as error:
+                    # A full disk must not stop supervision; after a restart of sparkd the node is found again.
                     log.warning("not written down", deployment=name, why=str(error))
                 await self._record(name, "found", f"{', '.join(sorted(found))} is back", "node-found")
 

@@ -11,9 +11,9 @@ import click
 
 from sparkd.ctl.answers import Deployment, Status, read
 from sparkd.ctl.client import Api, quote
-from sparkd.ctl.errors import NotConfirmed, Usage
+from sparkd.ctl.errors import NotConfirmed, Refused, Usage
 from sparkd.ctl.names import pick, suggestion
-from sparkd.ctl.text import ago, count, listing
+from sparkd.ctl.text import ago, count, listing, say
 from sparkd.ctl.wait import Operation, follow
 from sparkd.ctl.words import since
 
@@ -66,7 +66,7 @@ def change(api: Api, verb: str, name: str | None, asked: Asked, as_json: bool) -
     if as_json:
         print(json.dumps(answer, indent=2))
     else:
-        print(f"The {verb} of {deployment.name} is under way. See it with: sparkd ctl watch {deployment.name}")
+        say(f"The {verb} of {deployment.name} is under way. See it with: `sparkd ctl watch {deployment.name}`")
     return 0
 
 
@@ -95,15 +95,44 @@ def _check_nodes(status: Status, nodes: Sequence[str]) -> None:
             raise Usage(f"there is no node {node!r} in {status.cluster}", suggestion(node, names))
 
 
+def _refuse(verb: str, deployment: Deployment) -> None:
+    """Raises what the daemon would answer, by the daemon's own rule."""
+    if deployment.hold and deployment.hold.fact == "config":
+        refused = f"{deployment.name} is held: {deployment.file} cannot be used", "sparkd config check"
+    else:
+        from sparkd.model.decision import Intent, Phase, State  # not on the way of `ctl status`
+        from sparkd.operations import conflict
+
+        found = conflict(Intent(paused=deployment.paused), State(phase=Phase(deployment.phase)), verb)
+        if found is None:
+            return
+        refused = f"{deployment.name}: {found[0]}", found[1].format(name=deployment.name)
+    raise Refused(*refused, "conflict", 409)
+
+
+def _come_true(verb: str, deployment: Deployment) -> str:
+    """What it is already, where this verb asks for just that."""
+    true = {
+        "start": deployment.serving and deployment.wanted == "up" and "serving",
+        "stop": deployment.phase == "stopped" and deployment.wanted == "stopped" and "stopped",
+        "pause": deployment.paused and "paused",
+    }
+    return true.get(verb) or ""
+
+
 def _dry_run(verb: str, deployment: Deployment, effect: list[str], as_json: bool) -> int:
-    text = f"would {' '.join([effect[0] + '.', *effect[1:]])}"
+    """Raises Refused where the daemon would refuse."""
+    _refuse(verb, deployment)
+    already = _come_true(verb, deployment)
+    would = f"do nothing: {deployment.name} is already {already}" if already else effect[0]
+    text = " ".join([f"would {would}.", *([] if already else effect[1:])])
     if as_json:
         answer = {"schema": 1, "dry_run": True, "verb": verb, "deployment": deployment.name, "text": text}
         print(json.dumps(answer, indent=2))
     else:
         up = count(sum(rank.state == "up" for rank in deployment.ranks), "rank")
-        print(text)
-        print(f"Now: phase {deployment.phase}, wanted {deployment.wanted}, {up} up. Nothing was changed.")
+        say(text)
+        say(f"Now: phase {deployment.phase}, wanted {deployment.wanted}, {up} up. Nothing was changed.")
     return 0
 
 
@@ -113,7 +142,7 @@ def _confirm(effect: list[str]) -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise NotConfirmed(f"not confirmed, nothing was changed: {first}", "there is no terminal to ask on; add --yes")
     for sentence in (question, *more):
-        click.echo(sentence, err=True)
+        say(sentence, sys.stderr)
     try:
         agreed = click.confirm("Go on?", default=False, err=True)
     except click.Abort:

@@ -66,11 +66,11 @@ class Api:
             connection.sendall(head.encode() + b"\r\n" + body)
         except TimeoutError:
             connection.close()
-            raise Unreached(f"sparkd accepted nothing on {self.path} within {self.deadline_s:g} s", LOOK) from None
+            raise Unreached(f"the daemon accepted nothing on {self.path} within {self.deadline_s:g} s", LOOK) from None
         except OSError as error:
             connection.close()
             why, fix = error.strerror or str(error), FIXES.get(error.errno or 0, LOOK)
-            raise Unreached(f"sparkd cannot be reached at {self.path}: {why}", fix) from None
+            raise Unreached(f"the daemon cannot be reached at {self.path}: {why}", fix) from None
         reply = _Reply(connection, self.deadline_s)
         try:
             reply.read_head()
@@ -168,7 +168,7 @@ class _Reply:
                 break
             except TimeoutError:
                 if self.tick_s is None:
-                    raise Unreached(f"sparkd did not answer within {self._deadline_s:g} s", LOOK) from None
+                    raise Unreached(f"the daemon did not answer within {self._deadline_s:g} s", LOOK) from None
                 yield None
             except OSError:
                 raise _cut_off() from None

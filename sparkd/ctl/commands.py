@@ -132,15 +132,16 @@ def why(api: Api, name: str | None, as_json: bool) -> int:
     "--tail", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="The last N lines."
 )
 @click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this rank.")
+@click.option("--all", "every", is_flag=True, help="Also the engine's access lines of GET /health and /metrics.")
 @verb
-def logs(api: Api, name: str | None, follow: bool, tail: int, rank: int | None, as_json: bool) -> int:
+def logs(api: Api, name: str | None, follow: bool, tail: int, rank: int | None, every: bool, as_json: bool) -> int:
     """What the engine says: all ranks, interleaved by time.
 
     Every line begins with its time and RANK@NODE.
     """
     from sparkd.ctl.logs import show_logs
 
-    return show_logs(api, name, tail, follow, rank, as_json)
+    return show_logs(api, name, tail, follow, rank, every, as_json)
 
 
 @ctl.command()

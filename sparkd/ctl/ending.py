@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 
 from sparkd.ctl.errors import INTERRUPTED, CtlError
+from sparkd.ctl.text import say
 
 
 def ending(verb: Callable[[], int], as_json: bool) -> int:
@@ -39,6 +40,6 @@ def _report(error: CtlError, as_json: bool) -> None:
     if as_json:
         print(json.dumps(error.as_dict(), indent=2))
         return
-    print(f"sparkd: {error.text}", file=sys.stderr)
+    say(f"sparkd: {error.text}", sys.stderr)
     if error.fix:
-        print(f"   fix: {error.fix}", file=sys.stderr)
+        say(f"fix: {error.fix}", sys.stderr, indent="   ")

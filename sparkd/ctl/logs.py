@@ -3,35 +3,62 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+from collections.abc import Iterator
 from datetime import datetime
 
-from sparkd.ctl.answers import Line, Status, check_schema, read
+from sparkd.ctl.answers import Deployment, Line, Status, check_schema, read
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import Refused, Unreached, Usage
 from sparkd.ctl.names import pick
-from sparkd.ctl.text import Terminal, clean, terminal
+from sparkd.ctl.text import Terminal, clean, say, terminal
 
 TICK_S = 30.0
 RANK_COLOURS = ("cyan", "yellow", "green", "red")
+PROBE = re.compile(r'"GET /(health|metrics) HTTP/[0-9.]+" 200')
+"""The engine's access line of a look at it: two every 5 s, a hundred lines of nothing else in four minutes."""
+TAIL_MAX = 10_000
+PROBES_SHARE = 20
+"""So many lines are asked for to be left with one that is no probe."""
 
 
-def show_logs(api: Api, name: str | None, tail: int, follow: bool, rank: int | None, as_json: bool) -> int:
-    """Follows until the daemon ends the stream, or ctrl-C."""
+def show_logs(api: Api, name: str | None, tail: int, follow: bool, rank: int | None, every: bool, as_json: bool) -> int:
+    """Follows until the daemon ends the stream, or ctrl-C. `every`: the answers to probes too."""
     deployment = pick(read(Status, api.get("/api/v1/status")), name)
     ranks = [one.rank for one in deployment.ranks]
     if rank is not None and ranks and rank not in ranks:
         raise Usage(f"{deployment.name} has no rank {rank}", f"its ranks: {', '.join(map(str, ranks))}")
     term = terminal()
+    asked = tail if follow or (every and rank is None) else min(TAIL_MAX, tail * PROBES_SHARE)
     path = f"/api/v1/deployments/{quote(deployment.name)}/logs"
-    stream = api.lines(path, TICK_S if follow else None, tail=tail, follow="true" if follow else "false")
-    lines = (_line(text) for text in stream if text and text.strip())
-    mine = (pair for pair in lines if rank in (None, pair[1].rank))
+    stream = api.lines(path, TICK_S if follow else None, tail=asked, follow="true" if follow else "false")
+    mine = _wanted(stream, rank, every)
+    shown = 0
     try:
-        for raw, line in mine if follow else sorted(mine, key=lambda pair: pair[1].at or 0.0):
+        for raw, line in mine if follow else sorted(mine, key=lambda pair: pair[1].at or 0.0)[-tail:]:
             print(raw if as_json else _show(line, term), flush=follow)
+            shown += 1
     except KeyboardInterrupt:
         return 0  # how following ends
+    if not shown:
+        say(_nothing(deployment, every), sys.stderr)
     return 0
+
+
+def _wanted(stream: Iterator[str | None], rank: int | None, every: bool) -> Iterator[tuple[str, Line]]:
+    for text in stream:
+        if text and text.strip():
+            raw, line = _line(text)
+            if rank in (None, line.rank) and (every or not PROBE.search(line.text)):
+                yield raw, line
+
+
+def _nothing(deployment: Deployment, every: bool) -> str:
+    if any(rank.container for rank in deployment.ranks):
+        return "nothing to show" + ("" if every else " but answers to /health and /metrics, which --all shows")
+    saved = f"/var/lib/sparkd/captures/{deployment.name}"
+    return f"no rank exists now; saved logs of earlier generations: {saved} on the head"
 
 
 def _line(text: str) -> tuple[str, Line]:

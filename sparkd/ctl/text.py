@@ -106,6 +106,13 @@ def _words(text: str) -> list[str]:
     return words
 
 
+def say(text: str, stream: TextIO | None = None, indent: str = "") -> None:
+    """Prints prose as lines that fit; `stream` is stdout unless given."""
+    width = terminal(stream).width - len(indent)
+    for paragraph in text.splitlines():
+        print("\n".join(indent + line for line in wrap(paragraph, width)), file=stream)
+
+
 def labelled(label: str, text: str, term: Terminal, colour: str = "") -> list[str]:
     """`  since     03:10 …`, further lines under the first."""
     first, *more = [line for paragraph in text.splitlines() or [""] for line in wrap(paragraph, term.width - 13)]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sparkd.ctl.answers import Deployment, Status, read
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import FAILED, INTERRUPTED, OUT_OF_TIME, CtlError, Refused, Unreached
-from sparkd.ctl.text import Terminal, count, duration, labelled, terminal
+from sparkd.ctl.text import Terminal, count, duration, labelled, say, terminal
 from sparkd.ctl.words import STARTING, verdict, what_next, why
 
 POLL_S = 0.5
@@ -91,10 +91,10 @@ def follow(api: Api, operation: Operation, timeout_s: float | None, as_json: boo
             time.sleep(POLL_S if timeout_s is None else min(POLL_S, max(0.0, timeout_s - elapsed)))
     except KeyboardInterrupt:
         line.clear()
-        print(
+        say(
             f"\nNot cancelled: sparkd goes on with the {operation.verb} of {operation.deployment}. "
-            f"See it with: sparkd ctl watch {operation.deployment}",
-            file=sys.stderr,
+            f"See it with: `sparkd ctl watch {operation.deployment}`",
+            sys.stderr,
         )
         return INTERRUPTED
 
@@ -155,10 +155,10 @@ def _end(look: Look, operation: Operation, elapsed: float, as_json: bool) -> int
         _print_json(look, operation, look.outcome or "", elapsed)
         return code
     if code == 0:
-        print(f"{verdict(look.deployment, look.status).text} [{operation.verb}: {duration(elapsed)}]")
+        say(f"{verdict(look.deployment, look.status).text} [{operation.verb}: {duration(elapsed)}]")
         return code
     term = terminal()
-    print(f"The {operation.verb} failed after {duration(elapsed)}. {verdict(look.deployment, look.status).text}")
+    say(f"The {operation.verb} failed after {duration(elapsed)}. {verdict(look.deployment, look.status).text}")
     for label, text in (
         ("why", look.said or why(look.deployment)),
         ("fix", look.deployment.hold.fix if look.deployment.hold else ""),
@@ -175,8 +175,8 @@ def _out_of_time(look: Look | None, operation: Operation, elapsed: float, as_jso
         _print_json(look, operation, "timeout", elapsed)
     else:
         state = f" It is at: {_doing(look)}." if look else ""
-        print(f"Not done after {duration(elapsed)}: the {operation.verb} of {operation.deployment} goes on.{state}")
-        print(f"See it with: sparkd ctl watch {operation.deployment}")
+        say(f"Not done after {duration(elapsed)}: the {operation.verb} of {operation.deployment} goes on.{state}")
+        say(f"See it with: `sparkd ctl watch {operation.deployment}`")
     return OUT_OF_TIME
 
 

@@ -31,7 +31,7 @@ def demo(context: click.Context, once: bool) -> None:
 
 
 @demo.command()
-@click.argument("name", type=click.Choice(FAULT_NAMES))
+@click.argument("name", type=click.Choice(FAULT_NAMES), metavar="NAME")
 @click.pass_context
 def fault(context: click.Context, name: str) -> None:
     """Break something in the running demo, and see what sparkd does.
@@ -53,14 +53,16 @@ def fault(context: click.Context, name: str) -> None:
 def _play(stays: bool) -> None:
     from sparkd.demo.scene import Scene
     from sparkd.demo.stand import stand
-    from sparkd.demo.story import stay, tell
+    from sparkd.demo.story import called, stay, tell
 
     with stand() as made:
         scene = Scene(made.layout)
         tell(scene)
-        if stays:
-            stay(scene)
-            made.wait()
+        if not stays:
+            called()
+            return
+        stay(scene)
+        made.wait()
 
 
 def _break(name: str) -> None:
@@ -79,14 +81,15 @@ def _break(name: str) -> None:
 def _ending(act: Callable[[], None]) -> int:
     """The exit code, and the reason on stderr."""
     from sparkd.ctl.errors import CtlError
+    from sparkd.ctl.text import say
     from sparkd.demo.errors import DemoError
 
     try:
         act()
     except (DemoError, CtlError) as error:
-        click.echo(f"sparkd demo: {error.text}", err=True)
+        say(f"sparkd demo: {error.text}", sys.stderr)
         if error.fix:
-            click.echo(f"  {error.fix}", err=True)
+            say(error.fix, sys.stderr, indent="  ")
         return 1
     except KeyboardInterrupt:
         click.echo("\nended", err=True)

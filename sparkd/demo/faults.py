@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from sparkd.ctl.text import terminal, wrap
+from sparkd.ctl.errors import Refused
+from sparkd.ctl.text import say
 from sparkd.demo.errors import DemoError
 from sparkd.demo.scene import Event, Scene, kill
 
@@ -56,7 +57,16 @@ def _error_chunk(scene: Scene) -> None:
 def heal(scene: Scene) -> None:
     scene.layout.faults.unlink(missing_ok=True)
     if scene.deployment()["hold"]:
+        _release(scene)
+
+
+def _release(scene: Scene) -> None:
+    try:
         scene.operate("release", "demo fault heal")
+    except Refused as error:
+        if error.code != "conflict":
+            raise
+        # It was released between the look at it and now: that is what was wanted.
 
 
 STALLED = (
@@ -116,7 +126,7 @@ def show(scene: Scene, name: str) -> None:
         text = f"{before['name']} does not serve now: {before['sentence']}"
         raise DemoError(text, "wait until it does (sparkd ctl status), or: sparkd demo fault heal")
     for text in (f"{name}: {fault.does}", f"What you will see: {fault.seen}"):
-        click.echo("\n".join(wrap(text, terminal().width)) + "\n")
+        say(f"{text}\n\n")
     after, since = scene.last_event(), time.time()
     fault.inject(scene)
     if name == "heal" and before["serving"]:
@@ -126,7 +136,9 @@ def show(scene: Scene, name: str) -> None:
     def last(event: Event) -> bool:
         if fault.over(event):
             scene.layout.faults.unlink(missing_ok=True)
+        if name == "heal" and event["kind"] == "held":
+            _release(scene)  # ranks that had met the fault before it was taken away
         return bool(event["kind"] == fault.ends)
 
     scene.follow(after, since, PATIENCE_S, last)
-    click.echo(f"\n{scene.status()['verdict']}")
+    say(f"\n{scene.status()['verdict']}")

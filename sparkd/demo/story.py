@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import click
 
-from sparkd.ctl.text import duration, terminal
+from sparkd.ctl.text import duration, say, terminal
 from sparkd.demo.errors import DemoError
 from sparkd.demo.faults import FAULTS, WORKER
 from sparkd.demo.layout import NODES
@@ -23,8 +26,8 @@ def tell(scene: Scene) -> None:
     """Raises DemoError when something did not come true."""
     began = time.monotonic()
     where = " and ".join(f"{name} ({address})" for name, address in NODES.items())
-    click.echo(f"Two nodes on this machine, {where}, a simulated vLLM that spans both, and the real sparkd.")
-    click.echo("Nothing here needs root, Docker, SSH or a GPU; all of it is in " + str(scene.layout.folder) + ".")
+    say(f"Two nodes on this machine, {where}, a simulated vLLM that spans both, and the real sparkd.")
+    say(f"Nothing here needs root, Docker, SSH or a GPU; all of it is in {scene.layout.folder}.")
     _heading("Start the group: the worker, then the head, then a real completion as proof")
     _ctl(scene, "start", "--wait", expected=0)
     _ask(scene)
@@ -59,7 +62,7 @@ def _lose_a_rank(scene: Scene) -> None:
 
 
 def _ask(scene: Scene) -> None:
-    click.echo(f"\nQuestion: {QUESTION}\nAnswer:   {scene.ask(QUESTION)} (simulated: the words mean nothing)")
+    say(f"\nQuestion: {QUESTION}\nAnswer: {scene.ask(QUESTION)} (simulated: the words mean nothing)")
 
 
 def _heading(text: str) -> None:
@@ -77,10 +80,22 @@ def _ctl(scene: Scene, *words: str, expected: int) -> None:
         raise DemoError(f"sparkd ctl {' '.join(words)} ended with {done.returncode} instead of {expected}")
 
 
+def called() -> None:
+    """How to call `sparkd` by its name, where the shell would not find it: it was started by its path."""
+    if shutil.which("sparkd"):
+        return
+    for program in (sys.argv[0], sys.executable):
+        folder = Path(program).absolute().parent
+        if shutil.which("sparkd", path=str(folder)):
+            click.echo(f"  export PATH={shlex.quote(str(folder))}:$PATH    # the shell finds sparkd then")
+            return
+
+
 def stay(scene: Scene) -> None:
     """What a person may do now."""
     layout = scene.layout
     _heading("It goes on until ctrl-C. Meanwhile, in another terminal:")
+    called()
     click.echo(f"  export SPARKD_SOCKET={layout.socket}")
     click.echo("  sparkd ctl status          (or watch, history, why, logs -f, stop, start, restart, pause …)")
     click.echo(f"  sparkd demo fault NAME     {' | '.join(FAULTS)}")

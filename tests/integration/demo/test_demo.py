@@ -12,12 +12,16 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sparkd.demo.cli import FAULT_NAMES
-from sparkd.demo.faults import FAULTS
+from sparkd.demo.faults import FAULTS, show
+from sparkd.demo.layout import Layout
 from sparkd.demo.node import owned
+from sparkd.demo.scene import Event, Scene
+from sparkd.demo.story import called
 
 SPARKD = [sys.executable, "-m", "sparkd"]
 STORY_S = 60.0
@@ -123,7 +127,7 @@ def _try_it_out(demo: Terminal) -> None:
     assert f"a demo is running already (process {demo.pid})" in second.stderr
     gone = run("fault", "exit127")
     assert gone.returncode == 0, gone.stdout + gone.stderr
-    assert "held" in gone.stdout.splitlines()[-1]
+    assert "demo is NOT serving, held: " in gone.stdout.splitlines()[-2]
     refused = run("fault", "kill-worker")
     assert (refused.returncode, "fault heal" in refused.stderr) == (1, True)
     healed = run("fault", "heal")
@@ -155,6 +159,46 @@ def test_a_fault_needs_a_demo(folder: Path) -> None:
     done = run("fault", "freeze")
     assert done.returncode == 1
     assert "no demo of yours is running" in done.stderr
+
+
+class Held(Scene):
+    """A demo whose ranks meet a fault once more just after it was taken away."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout)
+        self.released = 0
+
+    def deployment(self) -> dict[str, Any]:
+        return {"serving": False, "hold": None, "sentence": ""}
+
+    def status(self) -> dict[str, Any]:
+        return {"verdict": "demo is serving"}
+
+    def last_event(self) -> int:
+        return 0
+
+    def happening(self, after: int, seconds: float) -> Iterator[Event]:
+        for kind in ("failed", "held"):
+            yield {"kind": kind, "at": "2026-11-27T03:00:31Z", "sentence": kind, "data": {}}
+        assert self.released == 1
+        yield {"kind": "serving", "at": "2026-11-27T03:00:35Z", "sentence": "serving", "data": {}}
+
+    def operate(self, verb: str, message: str) -> None:
+        assert verb == "release"
+        self.released += 1
+
+
+def test_heal_releases_a_hold_that_comes_while_it_waits(tmp_path: Path) -> None:
+    show(Held(Layout(tmp_path, 0, 0, "")), "heal")
+
+
+@pytest.mark.parametrize(("path", "told"), [("/usr/bin", True), (str(Path(sys.executable).parent), False)])
+def test_it_says_how_to_call_it_where_the_shell_would_not_find_it(
+    path: str, told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", path)
+    called()
+    assert (f"export PATH={Path(sys.executable).parent}:$PATH" in capsys.readouterr().out) is told
 
 
 def test_every_fault_can_be_typed() -> None:

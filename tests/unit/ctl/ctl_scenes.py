@@ -34,6 +34,7 @@ def deployment(**changes: Any) -> Json:
         "generation": 14,
         "serving_since": "2026-11-27T03:10:12Z",
         "down_since": None,
+        "paused": False,
         "profile": "balanced",
         "sentence": "serving since 03:10, canary 37.1 tok/s",
         "reason": "serving",
@@ -155,11 +156,19 @@ def healing() -> Json:
         "text": "spark2 does not have the image ghcr.io/example/dgx-vllm:nightly",
         "fix": "on spark2: docker pull ghcr.io/example/dgx-vllm:nightly",
         "heals_itself": True,
+        "awaits": "spark2 has its image; sparkd keeps looking",
     }
     none = [rank(number, name, state="absent", container=None) for number, name in enumerate(("spark1", "spark2"))]
     return status(
         deployment(
-            phase="held", serving=False, sentence=hold["text"], reason="held", hold=hold, ranks=none, last_failure=None
+            phase="held",
+            serving=False,
+            sentence=hold["text"],
+            reason="held-image",
+            hold=hold,
+            next={"at": "2026-11-27T07:01:05Z", "what": "look at the fact again"},
+            ranks=none,
+            last_failure=None,
         )
     )
 
@@ -204,6 +213,7 @@ def broken() -> Json:
             serving=False,
             since=None,
             generation=0,
+            file="ds4-flash.yaml",
             sentence="its file cannot be used: ds4-flash.yaml:14: args.max_model_len: given twice (and 5 more)",
             reason="held-config",
             hold=hold,
@@ -222,7 +232,8 @@ def two() -> Json:
 
 
 def paused() -> Json:
-    return status(deployment(phase="paused", sentence="paused by milo: swapping the cable", last_failure=None))
+    said = "paused by milo: swapping the cable"
+    return status(deployment(phase="paused", paused=True, sentence=said, last_failure=None))
 
 
 def stopped() -> Json:

@@ -56,6 +56,17 @@ def test_config_check_counts_what_is_right(config: Path) -> None:
     assert answer == {"schema": 1, "ok": True, "nodes": 2, "deployments": 1, "problems": []}
 
 
+def test_config_check_of_a_deployment_file_says_what_to_give(config: Path) -> None:
+    result = run("config", "check", config / "deployments" / "ds4-flash.yaml")
+    assert result.exit_code == 2
+    assert f"is a deployment file; give its folder: sparkd config check {config}\n" in result.stderr
+
+
+def test_config_check_of_no_deployment_says_that_nothing_would_run(config: Path) -> None:
+    (config / "deployments" / "ds4-flash.yaml").unlink()
+    assert run("config", "check", config).stdout == "ok: 2 nodes, 0 deployments; nothing would run\n"
+
+
 def test_the_environment_names_the_configuration(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARKD_CONFIG", str(config))
     assert run("config", "check").exit_code == 0
@@ -152,6 +163,7 @@ def replace_daemon(monkeypatch: pytest.MonkeyPatch, function: object) -> None:
 
 def test_version() -> None:
     assert re.fullmatch(r"sparkd \d+\.\d+\.\d+\n", run("version").stdout)
+    assert run("--version").stdout == run("version").stdout
     assert set(json.loads(run("version", "--json").stdout)) == {"schema", "version"}
 
 

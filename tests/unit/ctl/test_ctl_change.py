@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ctl_daemon import check_golden, daemon, error, on_terminal, sparkd
 from ctl_scenes import (
     Json,
     backoff,
+    broken,
     deployment,
     empty,
     held,
@@ -104,14 +106,51 @@ def test_assume_lost_asks_even_on_top_of_an_unknown_node_and_warns_when_it_answe
     ],
 )
 def test_dry_run_says_and_does_nothing(verb: str, effect: str) -> None:
-    with daemon(serving()) as server:
+    with daemon(held()) as server:
         said = sparkd(server.socket_path, "ctl", verb, "--dry-run")
         as_json = sparkd(server.socket_path, "ctl", verb, "--dry-run", "--json")
         assert server.posted == []
     assert said.returncode == as_json.returncode == 0
-    assert said.stdout.startswith(effect)
+    assert max(map(len, said.stdout.splitlines())) <= 80
+    assert " ".join(said.stdout.split()).startswith(effect)
     assert "Nothing was changed." in said.stdout
     assert json.loads(as_json.stdout)["dry_run"] is True
+
+
+@pytest.mark.parametrize(
+    ("verb", "scene", "said", "fix"),
+    [
+        ("release", serving, "ds4-flash: it is not held, its phase is serve", ""),
+        ("resume", serving, "ds4-flash: it is not paused", ""),
+        ("start", paused, "ds4-flash: it is paused: sparkd acts on nothing", "sparkd ctl resume ds4-flash"),
+        ("stop", paused, "ds4-flash: it is paused: sparkd acts on nothing", "sparkd ctl resume ds4-flash"),
+        ("restart", broken, "ds4-flash is held: ds4-flash.yaml cannot be used", "sparkd config check"),
+    ],
+)
+def test_dry_run_refuses_what_the_daemon_refuses(verb: str, scene: Callable[[], Json], said: str, fix: str) -> None:
+    with daemon(scene()) as server:
+        answer = sparkd(server.socket_path, "ctl", verb, "--dry-run")
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr.splitlines()[0] == f"sparkd: {said}"
+    assert answer.stderr.splitlines()[1:] == ([f"   fix: {fix}"] if fix else [])
+
+
+@pytest.mark.parametrize(
+    ("verb", "scene", "state"),
+    [("start", serving, "serving"), ("stop", stopped, "stopped"), ("pause", paused, "paused")],
+)
+def test_dry_run_says_what_is_so_already(verb: str, scene: Callable[[], Json], state: str) -> None:
+    with daemon(scene()) as server:
+        answer = sparkd(server.socket_path, "ctl", verb, "--dry-run")
+    assert answer.returncode == 0
+    assert answer.stdout.startswith(f"would do nothing: ds4-flash is already {state}.\n")
+
+
+def test_what_is_said_on_a_terminal_breaks_between_words() -> None:
+    with daemon(serving()) as server:
+        session = on_terminal(server.socket_path, "ctl", "stop", typed="n\n")
+    assert max(map(len, session.text.splitlines())) <= 80
+    assert "spark2 end, and it stays down until" in " ".join(session.text.split())
 
 
 def test_names() -> None:

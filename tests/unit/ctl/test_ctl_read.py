@@ -125,7 +125,7 @@ def test_logs_are_interleaved_by_time_with_rank_and_node_and_cannot_move_the_cur
         shown = sparkd(server.socket_path, "ctl", "logs", "--tail", "7")
         one = sparkd(server.socket_path, "ctl", "logs", "--rank", "1")
         raw = sparkd(server.socket_path, "ctl", "logs", "--json")
-        assert "/api/v1/deployments/ds4-flash/logs?tail=7&follow=false" in server.asked
+        assert "/api/v1/deployments/ds4-flash/logs?tail=140&follow=false" in server.asked
     assert shown.stdout.splitlines() == [
         "03:00:30.125 0@spark1 100%",
         "03:00:31.250 1@spark2 second",
@@ -133,6 +133,30 @@ def test_logs_are_interleaved_by_time_with_rank_and_node_and_cannot_move_the_cur
     ]
     assert one.stdout == "03:00:31.250 1@spark2 second\n"
     assert sorted(raw.stdout.splitlines()) == sorted(server.logs)
+
+
+PROBE: Json = {**LOGS[1], "text": 'INFO:     127.0.0.1:50412 - "GET /health HTTP/1.1" 200 OK'}
+SICK: Json = {**LOGS[1], "text": 'INFO:     127.0.0.1:50412 - "GET /health HTTP/1.1" 503 Service Unavailable'}
+
+
+def test_answers_to_probes_are_shown_on_request() -> None:
+    with daemon(serving()) as server:
+        server.logs = ndjson(PROBE, SICK, LOGS[0])
+        shown = sparkd(server.socket_path, "ctl", "logs", "--tail", "2").stdout
+        every = sparkd(server.socket_path, "ctl", "logs", "--all").stdout
+    assert [line.split(" ", 2)[2] for line in shown.splitlines()] == [SICK["text"], "second"]
+    assert PROBE["text"] in every
+
+
+def test_logs_of_nothing_say_so() -> None:
+    with daemon(serving(), stopped()) as server:
+        server.logs = ndjson(PROBE)
+        quiet = sparkd(server.socket_path, "ctl", "logs")
+        server.logs = []
+        gone = sparkd(server.socket_path, "ctl", "logs")
+    assert (quiet.returncode, quiet.stdout, gone.returncode, gone.stdout) == (0, "", 0, "")
+    assert "--all shows" in quiet.stderr
+    assert "/var/lib/sparkd/captures/ds4-flash on the head" in " ".join(gone.stderr.split())
 
 
 def test_logs_of_a_rank_that_is_not_there() -> None:

@@ -149,9 +149,9 @@ def test_a_garbled_answer_is_one_sentence(raw: bytes, said: str) -> None:
         server.raw = raw
         answer = sparkd(server.socket_path, "ctl", "status")
     assert answer.returncode == (1 if "500" in said else 3)
-    assert said in answer.stderr
+    assert said in " ".join(answer.stderr.split())
     assert "Traceback" not in answer.stderr
-    assert len(answer.stderr.splitlines()) == 2
+    assert [line.split()[0] for line in answer.stderr.splitlines() if ": " in line[:9]] == ["sparkd:", "fix:"]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_an_answer_of_another_shape_names_the_place(path: tuple[str | int, ...],
     with daemon(answer) as server:
         shown = sparkd(server.socket_path, "ctl", "status")
     assert shown.returncode == 3
-    assert said in shown.stderr
+    assert said in " ".join(shown.stderr.split())
     assert "Traceback" not in shown.stderr
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from status_world import DS4, LOST, NOW, SERVING, WALL, container, node, view
 
+from sparkd.decide.holds import HEALS
 from sparkd.model.config import BrokenDeployment
 from sparkd.model.decision import Decision, Failure, FailureClass, Hold, Intent, Phase, Planned, State, Watch
 from sparkd.model.snapshot import Canary, Container, Process, Snapshot, Socket, Unknown
 from sparkd.model.view import DaemonFacts, eta_s, node_since, stage_seconds
-from sparkd.model.words import duration, headline
+from sparkd.model.words import AWAITED, awaited, duration, headline
 from sparkd.status import rfc3339, status
 
 
@@ -183,6 +184,13 @@ def test_a_start_under_way_tells_stage_and_eta() -> None:
     }
 
 
+@pytest.mark.parametrize("phase", [Phase.PRECHECK, Phase.CLEANUP])
+def test_before_the_ranks_are_started_the_stages_of_the_last_generation_are_not_shown(phase: Phase) -> None:
+    state = replace(SERVING, phase=phase, stages=(("ranks", NOW - 700), ("ready", NOW - 600)))
+    start = only(status(view(state, earlier={"ds4": ({"ranks": 10.0, "load": 20.0},)})))["start"]
+    assert (start["stage"], start["stages"], start["eta_s"]) == (None, [], 30.0)
+
+
 @pytest.mark.parametrize(
     ("stages", "earlier", "expected"),
     [
@@ -212,12 +220,41 @@ def test_a_hold_and_a_planned_restart_are_shown() -> None:
         "text": "image x is missing on spark2",
         "fix": "docker pull x",
         "heals_itself": True,
+        "awaits": "spark2 has its image; sparkd keeps looking",
     }
     waiting = replace(SERVING, phase=Phase.BACKOFF)
     decision = Decision(waiting, (), "rank 1 is gone", "failed", next=Planned(NOW + 250, "group restart"))
     one = only(status(view(waiting, decisions={"ds4": decision})))
     assert one["next"] == {"at": rfc3339(WALL + 250), "what": "group restart"}
     assert one["hold"] is None
+
+
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [
+        ("port:spark1:8000", "its port on spark1 is free; sparkd keeps looking"),
+        ("mount:spark2:/models", "what it mounts is there on spark2; sparkd keeps looking"),
+        (
+            "exit:127",
+            "its file has changed, which `systemctl restart sparkd` reads; fixed elsewhere: `sparkd ctl release ds4`",
+        ),
+    ],
+)
+def test_a_hold_that_heals_itself_says_what_it_awaits(fact: str, words: str) -> None:
+    assert awaited(fact, "ds4") == words
+
+
+def test_every_fact_that_heals_has_its_words() -> None:
+    assert {*AWAITED, "exit"} == set(HEALS)
+
+
+def test_the_reason_given_for_a_pause_is_shown() -> None:
+    paused = replace(SERVING, phase=Phase.PAUSED)
+    decision = Decision(paused, (), "paused by milo: observing only", "paused")
+    shown = view(paused, decisions={"ds4": decision}, intents={"ds4": Intent("up", paused=True, message="new cable")})
+    assert only(status(shown))["sentence"] == "paused by milo: observing only (reason: new cable)"
+    said = replace(shown, decisions={"ds4": replace(decision, sentence="paused by milo: new cable")})
+    assert only(status(said))["sentence"] == "paused by milo: new cable"
 
 
 def test_a_broken_file_is_held_with_every_problem() -> None:
@@ -234,7 +271,7 @@ def test_a_broken_file_is_held_with_every_problem() -> None:
         assert problem in one["hold"]["text"]
     assert "(and 1 more)" in one["sentence"]
     assert [rank["node"] for rank in one["ranks"]] == ["spark1", "spark2"]
-    assert "ds4 is NOT serving and held" in found["verdict"]
+    assert "ds4 is NOT serving, held: its file" in found["verdict"]
 
 
 @pytest.mark.parametrize(
@@ -290,7 +327,7 @@ def test_the_verdict_names_what_matters_first() -> None:
     )
     hold = Hold(FailureClass.HARDWARE, "gpu:spark2", "the GPU of spark2 is gone", "power-cycle spark2", False)
     assert say(replace(SERVING, phase=Phase.HELD, hold=hold), decisions={}) == (
-        "ds4 is NOT serving and held, it waits for a person: the GPU of spark2 is gone."
+        "ds4 is NOT serving, held: the GPU of spark2 is gone."
     )
     stopped = replace(SERVING, phase=Phase.STOPPED)
     assert "being stopped" in say(stopped, "stopped")
