@@ -96,7 +96,8 @@ async def relay(
     await response.prepare(request)
     send, receive = anyio.create_memory_object_stream[bytes](16)
     try:
-        async with anyio.create_task_group() as group, receive, send:
+        # The group innermost: it must have ended `_fill` before the streams that `_fill` waits on are closed.
+        async with receive, send, anyio.create_task_group() as group:
             group.start_soon(_fill, source, send)
             while True:
                 chunk = beat
