@@ -116,7 +116,6 @@ class Daemon:
 
     lab: Lab
     real: bool = False
-    starts: int = field(default=0)
 
     @property
     def head(self) -> Node:
