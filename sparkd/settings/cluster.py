@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from sparkd.errors import Problem
 from sparkd.model.config import Cluster, Node
 from sparkd.settings import rules
-from sparkd.settings.shape import Finding, place, shape
+from sparkd.settings.shape import Finding, place, refused, shape
 from sparkd.settings.tree import Item, Path, from_plain, resolve
 
 PREFIX = "SPARKD_"
@@ -51,7 +51,8 @@ def cluster_of(tree: Item, file: str) -> tuple[Cluster | None, tuple[Problem, ..
     shaped = shape(Cluster, tree, file, {"cluster": "?", "nodes": {}})
     problems += shaped.problems
     if shaped.value is not None:
-        problems += (place(finding, shaped.tree, file) for finding in _findings(shaped.value, shaped.tree))
+        found = _findings(shaped.value, shaped.tree)
+        problems += (place(each, shaped.tree, file) for each in found if not refused(each, tree, shaped.tree))
     return shaped.value, tuple(problems)
 
 
@@ -70,7 +71,12 @@ def _from_environment(value: Any, path: Path) -> Item:
     if isinstance(value, Mapping):
         return Item({key: _from_environment(inner, (*path, key)) for key, inner in value.items()}, 0, path)
     variable = PREFIX + "__".join(map(str, path)).upper()
-    return from_plain(resolve(value) if isinstance(value, str) else value, (variable,))
+    return from_plain(resolve(_text(value)) if isinstance(value, str) else value, (variable,))
+
+
+def _text(value: str) -> str:
+    """Bytes of a variable that are not UTF-8 come as halves of characters, which no other text may hold."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _named(tree: Item) -> tuple[Item, list[Finding]]:
@@ -95,7 +101,7 @@ def _findings(cluster: Cluster, tree: Item) -> Iterator[Finding]:
     yield from rules.numbers(cluster)
     yield from rules.policy(("policy",), cluster.policy)
     yield from rules.checks(("checks",), cluster.checks)
-    yield from rules.choice(("cleanup", "remove_strays"), cluster.cleanup.remove_strays, ("own", "holders", "never"))
+    yield from rules.word(("cleanup", "remove_strays"), cluster.cleanup.remove_strays)
     yield from _paths(cluster)
     yield from _listener(cluster.http.listen)
     yield from _notify(cluster)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -27,16 +27,24 @@ from ruamel.yaml.events import (
 )
 
 from sparkd.errors import Problem
-from sparkd.settings.tree import Item, Path, describe, dotted, resolve
+from sparkd.settings.tree import Item, Path, describe, dotted, printable, resolve
 
 MAX_BYTES = 1024 * 1024
 MAX_VALUES = 20_000
 """Values in one file, aliases expanded: a thousand times what a large deployment holds."""
 MAX_DEPTH = 32
 
-_TEXT_TAG = "tag:yaml.org,2002:str"
-_FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
-"""What YAML does not allow as it is; as an escape in quotes only NUL and halves of surrogate pairs do harm."""
+_CORE_TAGS = "tag:yaml.org,2002:"
+_TEXT_TAG = _CORE_TAGS + "str"
+_FORBIDDEN = re.compile(
+    "[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]"
+    "|[\\x85\\xa0\\xad\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff]"
+)
+"""What YAML does not allow as it is, and what nobody sees: a copied no-break space is no indentation, `po\u200brt` is not
+`port`. As an escape in quotes only NUL and halves of surrogate pairs do harm."""
+_SPACES = "\xa0"
+_BEYOND = re.compile(r"\\U(?!0000|000[1-9a-fA-F]|0010)[0-9a-fA-F]{8}")
+"""An escape for a character that Unicode does not have."""
 
 
 def parse(data: bytes, file: str) -> tuple[Item | None, tuple[Problem, ...]]:
@@ -49,7 +57,7 @@ def parse(data: bytes, file: str) -> tuple[Item | None, tuple[Problem, ...]]:
     except MarkedYAMLError as error:
         problem = _syntax(error, file)
     except (YAMLError, ValueError, OverflowError) as error:  # ValueError: an escape beyond Unicode
-        problem = Problem(file, 0, "", f"not YAML: {error}", "check the escapes in quoted texts")
+        problem = Problem(file, _line_of(_BEYOND, data), "", f"not YAML: {error}", "check the escapes in quoted texts")
     return None, (*reader.problems, problem)
 
 
@@ -66,6 +74,8 @@ def _decode(data: bytes) -> str:
         raise _Stopped(0, f"the file is larger than {MAX_BYTES // 1024} KiB", "is it a configuration file?")
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise _Stopped(0, "the file is UTF-16", "save it as UTF-8")
+    if b"\0" in data[:4]:
+        raise _Stopped(0, "the file is UTF-16, UTF-32 or no text at all", "save it as UTF-8")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -73,19 +83,60 @@ def _decode(data: bytes) -> str:
         raise _Stopped(line, f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8") from None
     if bad := _FORBIDDEN.search(text):
         line = text.count("\n", 0, bad.start()) + 1
-        raise _Stopped(line, f"the invisible character 0x{ord(bad[0]):02x} is not allowed", "remove it")
+        fix = "write a plain space" if bad[0] in _SPACES else "remove it"
+        raise _Stopped(line, f"the invisible character 0x{ord(bad[0]):02x} is not allowed", fix)
     return text
 
 
+def _line_of(pattern: re.Pattern[str], data: bytes) -> int:
+    """Where the pattern is first met, 0 where it is not."""
+    text = data.decode("utf-8-sig")
+    found = pattern.search(text)
+    return text.count("\n", 0, found.start()) + 1 if found else 0
+
+
+class _Trap(NamedTuple):
+    """One error of the parser in words that help. `began`: at fault is where the unfinished thing begins, not its end."""
+
+    sign: str
+    text: str
+    fix: str
+    began: bool = False
+
+
+_SHAPE, _QUOTE = "check its indentation, quotes and brackets", "put it in quotes"
+_TRAPS = (
+    _Trap("character '\\t'", "a tab where YAML wants spaces", "indent with spaces"),
+    _Trap("found unexpected end of stream", "the quote that opens here is never closed", "close it", True),
+    _Trap(
+        "expected ',' or", "the bracket that opens here is not closed", "close it; commas go between its parts", True
+    ),
+    _Trap("expected the node content, but found '<stream end>'", "a bracket is never closed", "close it", True),
+    _Trap("could not find expected ':'", "not `key: value`", "write a colon and a space after the key", True),
+    _Trap("mapping values are not allowed here", "a second `: ` in one line", "put a text that has one in quotes"),
+    _Trap("expected the node content", "a value is missing here", "write one, or remove the comma before it"),
+    _Trap("expected <block end>", "it does not belong to what is above it", _SHAPE),
+    _Trap("expected '<document start>'", "it does not belong to what is above it", _SHAPE),
+    _Trap("cannot start any token", "a text cannot begin like this", _QUOTE),
+    _Trap("while scanning an alias", "a text cannot begin like this", _QUOTE),
+    _Trap("while scanning an anchor", "a text cannot begin like this", _QUOTE),
+    _Trap("while scanning a block scalar", "a text cannot begin like this", _QUOTE),
+    _Trap("unknown escape character", "no such escape in double quotes", "write `\\\\`, or use single quotes"),
+    _Trap("expected escape sequence", "an escape in double quotes is cut short", "write `\\\\`, or use single quotes"),
+    _Trap("undefined tag handle", "tags mean nothing here", "write the plain value"),
+)
+
+
 def _syntax(error: MarkedYAMLError, file: str) -> Problem:
-    mark = error.problem_mark or error.context_mark
-    line = mark.line + 1 if mark else 0
     what = " ".join(str(part) for part in (error.context, error.problem) if part)
-    if "'\\t'" in what:
-        return Problem(file, line, "", "a tab where YAML wants spaces", "indent with spaces")
-    return Problem(
-        file, line, "", f"not YAML: {what}", "look at indentation, quotes and brackets here and one line before"
-    )
+    trap = next((trap for trap in _TRAPS if trap.sign in what), None)
+    if trap is None:
+        text, fix = f"not YAML: {what}", "look at indentation, quotes and brackets here and one line before"
+    else:
+        text, fix = trap.text, trap.fix
+    marks = (error.problem_mark, error.context_mark)
+    mark = next((mark for mark in (marks[::-1] if trap and trap.began else marks) if mark), None)
+    return Problem(file, mark.line + 1 if mark else 0, "", text, fix)
 
 
 @dataclass(slots=True)
@@ -99,7 +150,7 @@ class _Reader:
     values: int = 0
 
     def problem(self, line: int, path: Path, text: str, fix: str) -> None:
-        self.problems.append(Problem(self.file, line, dotted(path), text, fix))
+        self.problems.append(Problem(self.file, line, dotted(path), printable(text), printable(fix)))
 
     def document(self, text: str) -> Item | None:
         self.events = YAML(typ="safe", pure=True).parse(text)
@@ -110,7 +161,8 @@ class _Reader:
         next(self.events)  # the end of the document
         after = next(self.events)
         if isinstance(after, DocumentStartEvent):
-            raise _Stopped(_line(after), "a second document begins here", "one document a file: remove the `---`")
+            fix = "one document a file: remove the line with `---` or `...`"
+            raise _Stopped(_line(after), "a second document begins here", fix)
         if not isinstance(root.value, dict):
             raise _Stopped(root.line, f"expected `key: value` lines, found {describe(root)}", "see docs/interfaces.md")
         return root
@@ -124,7 +176,8 @@ class _Reader:
         if isinstance(event, AliasEvent):
             return self.alias(event, line, path)
         if isinstance(event, ScalarEvent | CollectionStartEvent) and event.tag not in (None, _TEXT_TAG):
-            self.problem(line, path, f"the tag `{event.tag}` means nothing here", "write the plain value")
+            tag = str(event.tag).replace(_CORE_TAGS, "!!")
+            self.problem(line, path, f"the tag `{tag}` means nothing here", "write the plain value")
         if isinstance(event, ScalarEvent):
             item = self.scalar(event, line, path)
         elif isinstance(event, SequenceStartEvent):
@@ -179,7 +232,7 @@ class _Reader:
 
     def key(self, event: NodeEvent, path: Path) -> str:
         """The key as it is spelled, whatever YAML would make of it; nothing where it is none."""
-        key = self.value(event, _line(event), path)
+        key = self.value(event, _line(event), (*path, "?"))
         if key.spelling:
             return key.spelling
         self.problem(_line(event), path, f"a key must be a word, found {describe(key)}", "write `key: value`")

@@ -6,22 +6,25 @@ written twice.
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from sparkd.closest import closest
 from sparkd.errors import Problem
-from sparkd.settings.tree import Item, Path, describe, dotted
+from sparkd.settings.tree import Item, Path, describe, dotted, printable
 
 T = TypeVar("T")
 
 INTERNAL = ("file", "digest")
 """Fields that loading fills in; in a file they are unknown keys."""
+_GIVEN = (*INTERNAL, "name")
+"""A section's name is the key that it is under."""
 
 _EXPECTED = {
     "string_type": "a text",
@@ -70,6 +73,7 @@ class Shaped(NamedTuple, Generic[T]):
 def shape(kind: type[T], tree: Item, file: str, placeholders: Mapping[str, Any]) -> Shaped[T]:
     """`placeholders` stand in for missing keys, so that one missing key does not hide what else is wrong."""
     problems = [_unknown(kind, tree, (name,), file) for name in INTERNAL if tree.child(name)]
+    problems += _ambiguous(kind, tree, file)
     for name in INTERNAL:
         tree = tree.without((name,))
     refused: ValidationError | None = None
@@ -115,28 +119,111 @@ def _problems(kind: type, error: ValidationError, tree: Item, file: str) -> Iter
         else:
             expected = _EXPECTED.get(found["type"], found["msg"].removeprefix("Input should be "))
             text = f"expected {expected}, found {describe(item)}"
-            yield place(Finding(path, text, _type_fix(found["type"], item)), tree, file)
+            yield place(Finding(path, text, _type_fix(found["type"], item, _section(kind, path))), tree, file)
 
 
 def place(finding: Finding, tree: Item, file: str) -> Problem:
     """The problem of a finding: at the line where that path is written, or would have to be."""
     item, taken = tree.nearest(finding.path)
     path = dotted((*item.path, *finding.path[taken:]))
-    return Problem(file, item.line if item.path else 0, path, finding.text, finding.fix)
+    return Problem(file, item.line if item.path else 0, path, printable(finding.text), printable(finding.fix))
 
 
-def _type_fix(kind: str, item: Item) -> str:
+def refused(found: Finding, whole: Item, shaped: Item) -> bool:
+    """Is the finding about a value that was left out, or parts of it? What is wrong with it has been said."""
+    written, left = whole.at(*found.path), shaped.at(*found.path)
+    return written is not None and (left is None or left.plain() != written.plain())
+
+
+def _type_fix(kind: str, item: Item, hint: Any) -> str:
     if item.value is None:
         return "leave the key out"
-    if kind == "string_type" and item.spelling is not None:
-        return f'write it in quotes: "{item.spelling}"'
-    if kind == "tuple_type" and isinstance(item.value, str):
-        return "write [" + ", ".join(item.value.split()) + "]"
-    if kind == "bool_type":
-        return "write true or false"
-    if kind in ("float_type", "int_type", "int_from_float") and isinstance(item.value, str):
-        return "write it without quotes and unit; durations are seconds"
+    if kind in _EXAMPLES:
+        return _EXAMPLES[kind](item, hint)
     return ""
+
+
+def _text_fix(item: Item, hint: Any) -> str:
+    return f'write it in quotes: "{item.spelling}"' if item.spelling is not None else "write one text"
+
+
+def _list_fix(item: Item, hint: Any) -> str:
+    if isinstance(item.value, str) and item.value.startswith("["):
+        return "write the list in the file: a variable holds one value"
+    if isinstance(item.value, str) and item.value.strip():
+        return "write [" + ", ".join(item.value.split()) + "]"
+    return f"write [{item.spelling}]" if item.spelling else "write [ONE, ANOTHER], or a line with `- ` for each"
+
+
+def _mapping_fix(item: Item, hint: Any) -> str:
+    """As the section would look; from a list of NAME=VALUE, as people know them from containers, what it means."""
+    pairs = [part.value.partition("=") for part in _parts(item) if isinstance(part.value, str) and "=" in part.value]
+    if pairs and len(pairs) == len(_parts(item)):
+        return "write {" + ", ".join(f'{name}: "{value}"' for name, _, value in pairs[:_SHORT_LIST]) + "}"
+    known = [field.name for field in fields(hint) if field.name not in _GIVEN] if is_dataclass(hint) else []
+    return f"write {_outline(hint)}" + (f"; known here: {', '.join(known)}" if 0 < len(known) <= _SHORT_LIST else "")
+
+
+def _outline(hint: Any) -> str:
+    """What a section looks like: the keys that it must have, else its first."""
+    if not is_dataclass(hint):
+        inner = get_args(hint)[1] if get_origin(hint) is Mapping else None
+        return "{NAME: " + (_outline(inner) if is_dataclass(inner) else "…") + "}"
+    own = [field for field in fields(hint) if field.name not in _GIVEN]
+    needed = [field.name for field in own if field.default is MISSING and field.default_factory is MISSING]
+    return "{" + ", ".join(f"{name}: …" for name in needed or [own[0].name]) + "}"
+
+
+def _parts(item: Item) -> tuple[Item, ...]:
+    return item.value if isinstance(item.value, tuple) else ()
+
+
+def _number_fix(item: Item, hint: Any) -> str:
+    whole = hint is not float
+    plain = (item.spelling or "").replace("_", "").strip()
+    if isinstance(item.value, bool) or item.spelling is None:
+        return f"write a {'whole ' * whole}number"
+    if written := _WITH_UNIT.fullmatch(plain):
+        seconds = float(written[1]) * _SECONDS[written[2]]
+        return f"write {seconds:g}: durations are seconds" if not whole or seconds.is_integer() else "write a number"
+    try:
+        number = float(plain.lower().replace(".inf", "inf").replace(".nan", "inf"))
+    except ValueError:
+        return "write it without quotes and unit; durations are seconds"
+    if not abs(number) < _MOST_EXACT:  # infinite, or too large to be meant
+        return f"write a {'whole ' * whole}number that is finite and not so large"
+    if whole and not number.is_integer():
+        return "write a whole number"
+    return f"write {number:.0f}" if number.is_integer() else f"write {number:g}"
+
+
+_MOST_EXACT = 2.0**53
+_SECONDS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_WITH_UNIT = re.compile(rf"([0-9]+(?:\.[0-9]+)?) *({'|'.join(_SECONDS)})")
+_EXAMPLES: dict[str, Callable[[Item, Any], str]] = {
+    "string_type": _text_fix,
+    "tuple_type": _list_fix,
+    "dict_type": _mapping_fix,
+    "dataclass_type": _mapping_fix,
+    "bool_type": lambda item, hint: "write true or false",
+    "float_type": _number_fix,
+    "int_type": _number_fix,
+    "int_from_float": _number_fix,
+    "int_parsing_size": _number_fix,
+}
+
+
+def _ambiguous(kind: type, item: Item, file: str) -> Iterator[Problem]:
+    """Numbers that readers of YAML take differently: 017 is 17 in YAML 1.2, was 15 in 1.1, and 0o17 was a word."""
+    for inner in item.mapping().values() if isinstance(item.value, dict) else _parts(item):
+        yield from _ambiguous(kind, inner, file)
+    is_number = isinstance(item.value, int) and not isinstance(item.value, bool)
+    if is_number and _OTHER_BASE.match(item.spelling or "") and _section(kind, item.path) in (int, float):
+        text = f"{item.spelling} is one number to this reader of YAML and another to the next"
+        yield Problem(file, item.line, dotted(item.path), text, f"write {item.value}")
+
+
+_OTHER_BASE = re.compile(r"[-+]?0[0-9xo]")
 
 
 # -------------------------------------------------------------------------------------------------------- unknown keys
@@ -152,13 +239,13 @@ def _unknown(kind: type, tree: Item, path: Path, file: str) -> Problem:
 def suggestion(key: str, names: Iterable[str], homes: Mapping[str, str] | None = None) -> str:
     """What `key` may have meant: a name that is spelled nearly so, one that belongs elsewhere, or all there are."""
     names = sorted(names)
+    if near := closest(key, names):
+        return f"did you mean `{near}`?"
     word = key.lower().replace("-", "_")
-    if near := difflib.get_close_matches(word, names, n=1, cutoff=0.7):
-        return f"did you mean `{near[0]}`?"
     if homes and word in homes:
         return f"it belongs at `{homes[word]}`"
     if len(names) > _SHORT_LIST:
-        return "docs/interfaces.md has all keys"
+        return "docs/configuration.md has all keys"
     return "known here: " + ", ".join(names) if names else "there are none"
 
 

@@ -19,6 +19,10 @@ _INT = re.compile(r"[-+]?[0-9]{1,20}|0o[0-7]{1,20}|0x[0-9a-fA-F]{1,16}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 
+_SHOWN = 400
+"""Characters of a message or a path: the longest of ours have 250."""
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One value. `path` and `line` (of the key, where there is one) say where it was written, `spelling` how."""
@@ -110,7 +114,13 @@ def describe(item: Item) -> str:
 def dotted(path: Path) -> str:
     """`container.mounts[0].source`"""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return text.removeprefix(".")
+    return printable(text.removeprefix("."))
+
+
+def printable(text: str) -> str:
+    """One line of bounded length that a terminal shows as it is: what a file says must not steer a terminal."""
+    shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[: _SHOWN + 1])
+    return shown if len(text) <= _SHOWN else shown[:_SHOWN] + "…"
 
 
 def resolve(text: str) -> Scalar:

@@ -50,7 +50,7 @@ def test_all_problems_of_all_files_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         configuration.load(tmp_path)
     where = [(Path(problem.file).name, problem.line) for problem in caught.value.problems]
-    assert where == [("sparkd.yaml", 6), ("one.yaml", 7), ("two.yaml", 3)]
+    assert where == [("sparkd.yaml", 6), ("one.yaml", 7), ("two.yaml", 2)]
 
 
 def test_deployments_are_checked_against_a_cluster_with_problems(tmp_path: Path) -> None:

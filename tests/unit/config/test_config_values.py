@@ -22,10 +22,15 @@ def load_one(folder: Path, text: str, cluster: str = CLUSTER) -> Deployment:
 def test_the_configuration_that_ships_is_good() -> None:
     assert settings.check(SHIPPED) == ()
     config = settings.load(SHIPPED / "sparkd.yaml")
-    assert [deployment.name for deployment in config.deployments] == ["devstral", "ds4-flash"]
+    assert [deployment.name for deployment in config.deployments] == ["devstral", "ds4-flash", "qwen-coder"]
     assert list(config.cluster.nodes) == ["spark1", "spark2"]
     assert config.cluster.nodes["spark1"].is_local
-    assert [Path(file).name for file in config.files] == ["sparkd.yaml", "devstral.yaml", "ds4-flash.yaml"]
+    assert [Path(file).name for file in config.files] == [
+        "sparkd.yaml",
+        "devstral.yaml",
+        "ds4-flash.yaml",
+        "qwen-coder.yaml",
+    ]
 
 
 def test_words_and_numbers_keep_their_spelling(tmp_path: Path) -> None:
