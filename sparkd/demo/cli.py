@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 import click
 
-FAULT_NAMES = ("kill-worker", "kill-head", "freeze", "hang", "error-chunk", "exit127", "heal")
+FAULT_NAMES = (
+    *("kill-worker", "kill-head", "kill-sparkd", "oom", "freeze", "hang", "error-chunk", "slow-start", "die-starting"),
+    *("port-taken", "exit127", "drift", "heal"),
+)
 INTERRUPTED = 130
 
 
@@ -39,13 +42,22 @@ def fault(context: click.Context, name: str) -> None:
     Says what will be seen, shows it as it happens, and ends with it.
 
     \b
-    kill-worker  the worker's engine process is killed
-    kill-head    the head's API server is killed
-    freeze       the worker hangs; all processes live, /health is green
-    hang         requests are accepted and never answered
-    error-chunk  answers break off under HTTP status 200
-    exit127      both ranks end as if their program had gone: held
-    heal         takes the fault away and releases a hold
+    sparkd demo fault freeze
+
+    \b
+    kill-worker   the worker's engine process is killed
+    kill-head     the head's API server is killed
+    kill-sparkd   sparkd itself is killed: the engine does not notice
+    oom           the worker is killed as for lack of memory (simulated)
+    freeze        the worker hangs; all processes live, /health is green
+    hang          requests are accepted and never answered
+    error-chunk   answers break off under HTTP status 200
+    slow-start    a start takes 15 s instead of two: sparkd waits
+    die-starting  the worker ends while it loads: vLLM's head would wait
+    port-taken    another program holds the API's port
+    exit127       both ranks end as if their program had gone: held
+    drift         the deployment's file changes: a restart is pending
+    heal          takes the fault away, releases a hold, starts again
     """
     context.exit(_ending(lambda: _break(name)))
 

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from sparkd.daemon import serve
 from sparkd.demo.layout import cluster, deployment, load
+from sparkd.demo.memory import DemoRuntime
 from sparkd.demo.node import DemoNode
 from sparkd.hosts.host import Host, Sockets
 from sparkd.hosts.local import LocalHost
-from sparkd.model.config import Node
+from sparkd.model.config import Config, Node
 from sparkd.observe import NodeAccess
-from sparkd.runtimes.shim import ShimRuntime
-from sparkd.settings import Config
 
 
 def main(folder: str) -> int:
@@ -22,8 +21,8 @@ def main(folder: str) -> int:
 
     def reach(node: Node, owner: str, wake: Callable[[], None]) -> tuple[Host, NodeAccess]:
         host = LocalHost(node.name, Sockets(service=layout.service(node.name)))
-        runtime = ShimRuntime(node.name, layout.ranks(node.name))
-        return host, NodeAccess(client=DemoNode(host, owner, runtime), docker=runtime)
+        runtime = DemoRuntime(node.name, layout.ranks(node.name), layout.victims)
+        return host, NodeAccess(client=DemoNode(host, owner, runtime), docker=runtime, process=runtime)
 
     return serve(Config(cluster=cluster(layout), deployments=(deployment(layout),)), reach)
 

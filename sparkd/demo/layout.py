@@ -59,6 +59,16 @@ class Layout:
         return self.folder / "faults.json"
 
     @property
+    def victims(self) -> Path:
+        """Ids of ranks, one a line, whose death is to look like one for lack of memory."""
+        return self.folder / "oom"
+
+    @property
+    def edited(self) -> Path:
+        """It is there while the deployment's file is another one than at first."""
+        return self.folder / "edited"
+
+    @property
     def log(self) -> Path:
         return self.folder / "sparkd.log"
 
@@ -149,6 +159,7 @@ def cluster(layout: Layout) -> Cluster:
 def deployment(layout: Layout) -> Deployment:
     """What a deployment file would say. SPARKD_NODE tells the ranks of the two nodes apart, for both are one machine;
     SPT_NOENV keeps the environment readable by which processes are found."""
+    edit = {"max-num-seqs": 64} if layout.edited.exists() else {}
     return Deployment(
         name=NAME,
         engine="vllm",
@@ -161,7 +172,7 @@ def deployment(layout: Layout) -> Deployment:
         port=layout.api_port,
         master_port=layout.master_port,
         # The last `--host` counts: a demo opens nothing to the network.
-        args={"host": "127.0.0.1", "tensor-parallel-size": 2, "max-model-len": 4096},
+        args={"host": "127.0.0.1", "tensor-parallel-size": 2, "max-model-len": 4096, **edit},
         env={
             "SPT_NOENV": "1",
             "SPARKD_SIM_START_S": "2",
@@ -176,15 +187,16 @@ def deployment(layout: Layout) -> Deployment:
         stop=Stop(grace=3.0),
         warmup=Warmup(max_tokens=8),
         health=Health(canary_after=4.0),
+        memory={"gate": "off"},  # its ranks need no memory, whatever machine shows them
         policy=POLICY,
         file="(the demo's own)",
-        digest=NAME,
+        digest=f"{NAME} {edit}",
     )
 
 
 def temporary() -> Path:
     """Where demos live: TMPDIR, else /tmp. Raises DemoError."""
-    folder = Path(os.environ.get("TMPDIR") or "/tmp")
+    folder = Path(os.environ.get("TMPDIR") or "/tmp").absolute()
     if len(str(folder)) > MAX_TEMPORARY:
         raise DemoError(f"{folder} is too long a path for sockets", "set TMPDIR to a shorter one: TMPDIR=/tmp")
     return folder

@@ -40,8 +40,10 @@ class DemoNode(NodeClient):
         probed = await super().probe(asked, deadline_s) if asked else Probed({}, {})
         texts = {**probed.texts, **own}
         if wanted is not None and "processes" in texts:
-            everything = owned(texts["processes"], await self._runtime.owners())
-            texts["processes"] = _chosen(everything, None if wanted["environ"] else wanted["containers"])
+            owners = await self._runtime.owners()
+            # Asked by the names of units, of which there are none here: whatever a shim keeps is meant.
+            ids = [*wanted["containers"], *(owners.values() if wanted["units"] else ())]
+            texts["processes"] = _chosen(owned(texts["processes"], owners), None if wanted["environ"] else ids)
         return replace(probed, texts=texts)
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import struct
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from sparkd.ctl.client import Api
+from sparkd.ctl.errors import Unreached
+from sparkd.ctl.text import terminal, wrap
 from sparkd.demo.errors import DemoError
 from sparkd.demo.layout import NAME, Layout
 from sparkd.facts import processes
@@ -26,6 +30,13 @@ POLL_S = 0.1
 ANSWER_S = 10.0
 
 Event = dict[str, Any]
+
+
+class Rank(NamedTuple):
+    """`pid` is that of its first process."""
+
+    id: str
+    pid: int
 
 
 class Scene:
@@ -42,6 +53,16 @@ class Scene:
         deployment: dict[str, Any] = self.status()["deployments"][0]
         return deployment
 
+    def settled(self) -> dict[str, Any]:
+        """The status, also of a sparkd that has just been started again. Raises DemoError."""
+        end = time.monotonic() + ANSWER_S
+        while time.monotonic() < end:
+            try:
+                return self.status()
+            except Unreached:
+                time.sleep(POLL_S)
+        raise DemoError(f"sparkd did not come back in {ANSWER_S:.0f} s", f"its log: {self.layout.log}")
+
     def operate(self, verb: str, message: str) -> None:
         self.api.post(f"/api/v1/deployments/{NAME}/{verb}", {"message": message, "assume_lost": []})
 
@@ -55,18 +76,23 @@ class Scene:
         """Every event after that one, as it happens. Raises DemoError after `seconds`: the reader waits for another."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            found = self.api.get("/api/v1/history", after=after, limit=100)["events"]
-            for event in sorted(found, key=lambda one: int(one["id"])):
+            for event in sorted(self._events(after), key=lambda one: int(one["id"])):
                 after = int(event["id"])
                 yield event
             time.sleep(POLL_S)
         raise DemoError(f"it took longer than {seconds:.0f} s; sparkd says: {self.deployment()['sentence']}")
 
+    def _events(self, after: int) -> list[Event]:
+        try:
+            return list(self.api.get("/api/v1/history", after=after, limit=100)["events"])
+        except Unreached:
+            return []  # it was killed and is being started again; the deadline ends a longer silence
+
     def follow(self, after: int, since: float, seconds: float, last: Callable[[Event], bool]) -> list[Event]:
         """Prints each event with the seconds since `since` (Unix time) until `last` says that it was the last one."""
         seen = []
         for event in self.happening(after, seconds):
-            click.echo(f"  {age(event, since):+6.1f} s  {event['sentence']}")
+            _tell(event, since)
             seen.append(event)
             if last(event):
                 break
@@ -83,16 +109,33 @@ class Scene:
                 return process
         raise DemoError(f"there is no process {title} on {node}", "wait until the deployment serves")
 
-    def first_process(self, node: str, rank: int) -> int:
-        """Pid of a rank's first process. Raises DemoError."""
+    def rank(self, node: str, rank: int) -> Rank:
+        """Raises DemoError."""
         folder = self.layout.ranks(node) / f"sparkd-{NAME}-{rank}"
         try:
-            found = shim_record.read(folder).rank
+            record = shim_record.read(folder)
         except (OSError, ValueError):
-            found = None  # it is being made or removed
-        if found is None:
+            record = None  # it is being made or removed
+        if record is None or record.rank is None:
             raise DemoError(f"rank {rank} does not run", "wait until the deployment serves")
-        return found.pid
+        return Rank(record.id, record.rank.pid)
+
+    def daemon(self) -> int:
+        """Pid of sparkd: whoever listens on its socket."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(self.layout.socket))
+            pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return int(pid)
+
+    def listener(self, port: int) -> socket.socket:
+        """Listens there as soon as nobody else does. Raises DemoError."""
+        end = time.monotonic() + ANSWER_S
+        while time.monotonic() < end:
+            try:
+                return socket.create_server(("127.0.0.1", port))
+            except OSError:
+                time.sleep(POLL_S)
+        raise DemoError(f"port {port} did not get free in {ANSWER_S:.0f} s")
 
     # ---------------------------------------------------------------------------------------------------------- engine
 
@@ -110,6 +153,13 @@ class Scene:
                 return str(json.load(response)["choices"][0]["message"]["content"]).strip()
         except (OSError, ValueError, KeyError) as error:
             raise DemoError(f"the engine did not answer: {error}") from None
+
+
+def _tell(event: Event, since: float) -> None:
+    when = f"  {age(event, since):+6.1f} s  "
+    for line in wrap(event["sentence"], terminal().width - len(when)):
+        click.echo(when + line)
+        when = " " * len(when)
 
 
 def age(event: Event, since: float) -> float:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import secrets
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,12 +49,15 @@ class Stand:
             node = self.layout.node(name)
             state = ("--config", str(node / "node.json"), "--state-dir", str(node))
             self._spawn("sparkd.node", "--socket", str(self.layout.service(name)), *state, log=node / "service.log")
+        self._start_daemon()
+
+    def _start_daemon(self) -> None:
         self.daemon = self._spawn("sparkd.demo.head", str(self.layout.folder), log=self.layout.log)
         self.until("sparkd answers", self._answers, READY_S)
 
     def _spawn(self, module: str, *words: str, log: Path) -> subprocess.Popen[bytes]:
         """In a session of its own, so that ctrl-C reaches nobody but the demo, which ends them in order."""
-        with log.open("wb") as output:
+        with log.open("ab") as output:
             child = subprocess.Popen(
                 [sys.executable, "-m", module, *words],
                 stdin=subprocess.DEVNULL,
@@ -92,9 +95,11 @@ class Stand:
         return "its log ends:\n" + "\n".join(lines)
 
     def wait(self) -> None:
-        """Until ctrl-C. Raises DemoError when the daemon ends before."""
+        """Until ctrl-C; a daemon that is killed is started again, as systemd does. Raises DemoError when it ends."""
         try:
-            self.daemon.wait()
+            while self.daemon.wait() == -signal.SIGKILL:
+                click.echo("\nsparkd was killed: it is started again, as systemd would do.")
+                self._start_daemon()
         except KeyboardInterrupt:
             return
         raise DemoError(f"sparkd ended with status {self.daemon.returncode}", self.said())
@@ -148,8 +153,9 @@ def stand() -> Iterator[Stand]:
             click.echo("An earlier demo was killed: taking away what it left.")
             anyio.run(end_ranks, lock.left)
             shutil.rmtree(lock.left)
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=temporary()))
-        lock.tell(folder)
+        folder = temporary() / f"{PREFIX}{secrets.token_hex(4)}"
+        lock.tell(folder)  # first: a demo killed right here leaves nothing that the next one does not know of
+        folder.mkdir(mode=0o700)
         made = Stand(plan(folder))
         try:
             made.start()

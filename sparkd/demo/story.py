@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from sparkd.ctl.text import duration, say, terminal
+from sparkd.ctl.text import duration, say, terminal, wrap
 from sparkd.demo.errors import DemoError
 from sparkd.demo.faults import FAULTS, WORKER
 from sparkd.demo.layout import NODES
@@ -58,7 +58,7 @@ def _lose_a_rank(scene: Scene) -> None:
     starts = [event["generation"] for event in seen if event["kind"] == "starting"]
     if starts != [before + 1]:
         raise DemoError(f"one group restart was due, these generations were started: {starts}")
-    click.echo(f"\nsparkd noticed after {noticed:.1f} s, and it served again after {age(seen[-1], since):.1f} s.")
+    say(f"\nsparkd noticed after {noticed:.1f} s, and it served again after {age(seen[-1], since):.1f} s.")
 
 
 def _ask(scene: Scene) -> None:
@@ -66,7 +66,9 @@ def _ask(scene: Scene) -> None:
 
 
 def _heading(text: str) -> None:
-    click.echo("\n" + terminal().paint(text, "bold"))
+    click.echo()
+    for line in wrap(text, terminal().width):
+        click.echo(terminal().paint(line, "bold"))
 
 
 def _ctl(scene: Scene, *words: str, expected: int) -> None:
@@ -98,7 +100,8 @@ def stay(scene: Scene) -> None:
     called()
     click.echo(f"  export SPARKD_SOCKET={layout.socket}")
     click.echo("  sparkd ctl status          (or watch, history, why, logs -f, stop, start, restart, pause …)")
-    click.echo(f"  sparkd demo fault NAME     {' | '.join(FAULTS)}")
+    click.echo("  sparkd demo fault NAME     breaks something, says what you will see, and shows it:")
+    say(" | ".join(FAULTS), indent="    ")
     click.echo(f"\n  page         http://{layout.page}/")
     click.echo(f"  metrics      http://{layout.page}/metrics")
     click.echo(f"  sparkd API   http://{layout.page}/api/v1/status")

@@ -1,0 +1,129 @@
+"""Every fault of the real demo ends exactly as its text says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sparkd.demo.cli import FAULT_NAMES
+from sparkd.demo.faults import FAULTS
+from sparkd.demo.layout import NODES, Layout, load
+from sparkd.demo.scene import Event, Scene
+
+from .demo_world import demo_on_a_terminal, run
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is true when a fault has ended: `starts` group starts since; `told` in its output, in this order; kinds of
+    events that came and that did not."""
+
+    starts: int
+    told: tuple[str, ...] = ()
+    came: frozenset[str] = frozenset()
+    never: frozenset[str] = frozenset({"held"})
+    ranks_live_on: bool = False
+    pending: bool = False
+
+
+FAILED = frozenset({"failed", "starting", "serving"})
+UNTOUCHED = frozenset({"failed", "held", "starting", "serving"})
+
+ENDINGS: dict[str, Ending] = {
+    "kill-worker": Ending(1, ("rank 1 on spark2 ended by itself with status 0", "serving: generation"), FAILED),
+    "kill-head": Ending(1, ("rank 0 on spark1 was killed (SIGKILL)", "serving: generation"), FAILED),
+    "kill-sparkd": Ending(0, ("adopted generation",), frozenset({"adopted"}), UNTOUCHED, ranks_live_on=True),
+    "oom": Ending(1, ("rank 1 on spark2 was killed for lack of memory", "serving: generation"), FAILED),
+    "freeze": Ending(1, ("demo is serving",), FAILED),
+    "hang": Ending(1, ("demo is serving",), FAILED),
+    "error-chunk": Ending(1, ("error chunk under status 200", "serving: generation"), frozenset({"serving"})),
+    "slow-start": Ending(1, ("answered after 1",), frozenset({"serving"}), frozenset({"failed", "held"})),
+    "die-starting": Ending(2, ("rank 1 on spark2 ended with status 1", "serving: generation"), FAILED),
+    "port-taken": Ending(
+        1, ("held: the api port", "is held by pid", "going on"), frozenset({"held", "serving"}), frozenset({"failed"})
+    ),
+    "drift": Ending(
+        0,
+        ("adopted generation", "demo is serving", "A restart is pending."),
+        frozenset({"adopted"}),
+        UNTOUCHED,
+        ranks_live_on=True,
+        pending=True,
+    ),
+}
+"""exit127 does not end by itself: it has a test of its own, with heal."""
+
+
+def test_the_table_and_the_command_know_the_same_faults() -> None:
+    assert tuple(FAULTS) == FAULT_NAMES
+    assert {*ENDINGS, "exit127", "heal"} == set(FAULT_NAMES)
+    assert all("in the end it" in fault.seen.lower() for fault in FAULTS.values())
+
+
+def layout_in(folder: Path) -> Layout:
+    (made,) = (each for each in folder.iterdir() if each.is_dir())
+    return load(made)
+
+
+def pids(scene: Scene) -> list[int]:
+    return [scene.rank(node, rank).pid for rank, node in enumerate(NODES)]
+
+
+def shown(name: str) -> str:
+    """What `sparkd demo fault NAME` prints; it must end well, and have said before what would be seen."""
+    done = run("fault", name, seconds=90.0)
+    assert done.returncode == 0, done.stdout + done.stderr
+    flat = re.sub(r"\s+", " ", done.stdout)
+    assert f"{name}: {FAULTS[name].does} What you will see: {FAULTS[name].seen}" in flat
+    return flat.partition(FAULTS[name].seen)[2]
+
+
+def since(scene: Scene, after: int) -> list[Event]:
+    events: list[Event] = scene.api.get("/api/v1/history", after=after, limit=1000)["events"]
+    return events
+
+
+@pytest.mark.timeout(400)
+def test_every_fault_ends_as_its_text_says(folder: Path) -> None:
+    with demo_on_a_terminal():
+        scene = Scene(layout_in(folder))
+        for name, ending in ENDINGS.items():
+            before, after, ranks = scene.deployment(), scene.last_event(), pids(scene)
+            text, position = shown(name), 0
+            for words in ending.told:
+                position = text.find(words, position) + 1
+                assert position, f"{name}: {words!r} is missing or out of order in {text}"
+            kinds = {event["kind"] for event in since(scene, after)}
+            assert ending.came <= kinds, f"{name}: {kinds}"
+            assert not ending.never & kinds, f"{name}: {kinds}"
+            now = scene.deployment()
+            assert now["serving"], f"{name}: {now['sentence']}"
+            assert now["generation"] == before["generation"] + ending.starts, name
+            assert (pids(scene) == ranks) is ending.ranks_live_on, name
+            assert now["restart_pending"] is ending.pending, name
+            assert scene.ask("Who are you?"), name
+        assert "demo is serving" in shown("heal")
+        assert not scene.deployment()["restart_pending"], "heal takes the edit back"
+
+
+def test_exit127_is_held_until_it_is_healed(folder: Path) -> None:
+    with demo_on_a_terminal():
+        scene = Scene(layout_in(folder))
+        text = shown("exit127")
+        assert "demo is NOT serving, held: " in text
+        assert scene.deployment()["hold"] is not None
+        refused = run("fault", "kill-worker")
+        assert (refused.returncode, "fault heal" in refused.stderr) == (1, True)
+        assert "demo is serving" in shown("heal")
+        assert scene.deployment()["hold"] is None
+        assert "serving already" in shown("heal")
+
+
+def test_heal_starts_what_a_person_has_stopped(folder: Path) -> None:
+    with demo_on_a_terminal():
+        scene = Scene(layout_in(folder))
+        scene.operate("stop", "a test")
+        assert "demo is serving" in shown("heal")
