@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sparkd.model.config import Deployment
+from sparkd.model.secret import HIDDEN, is_secret
 
-HIDDEN = "<redacted>"
-SECRET_ENDINGS = ("_TOKEN", "_KEY", "_SECRET", "PASSWORD")
 SHORTEST = 6
 """A value shorter than this would be found inside ordinary words."""
-
-
-def is_secret(name: str) -> bool:
-    """Is the value of this environment variable a secret by its name? `--max-num-batched-tokens` is none."""
-    return name.upper().endswith(SECRET_ENDINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +28,11 @@ class Redactor:
         found = [value for name, value in _environment(deployment) if is_secret(name)]
         for file in deployment.secrets.values():
             try:
-                found.append(Path(file).read_text("utf-8").strip())
+                found.append(Path(file).read_text("utf-8"))
             except (OSError, UnicodeDecodeError):
                 continue  # a secret that cannot be read cannot be in what was written either
-        return cls(tuple(sorted({one for one in found if len(one) >= SHORTEST}, key=len, reverse=True)))
+        forms = {form for value in found for form in _forms(value.strip()) if len(form) >= SHORTEST}
+        return cls(tuple(sorted(forms, key=len, reverse=True)))
 
     def __call__(self, text: str) -> str:
         for value in self.values:
@@ -52,6 +49,18 @@ class Redactor:
         if isinstance(value, list):
             return [self.tree(one) for one in value]
         return value
+
+
+def _forms(value: str) -> Iterator[str]:
+    """As it is, as each of its lines (a log comes line by line), and as JSON, Python and addresses write it."""
+    for part in (value, *map(str.strip, value.splitlines())):
+        yield from (
+            part,
+            json.dumps(part)[1:-1],
+            json.dumps(part, ensure_ascii=False)[1:-1],
+            repr(part)[1:-1],
+            quote(part, safe=""),
+        )
 
 
 def _environment(deployment: Deployment) -> list[tuple[str, str]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparkd.engines.base import Engine, PortUse, base_url
+from sparkd.engines.base import Engine, MemoryNeed, PortUse, base_url
 from sparkd.engines.vllm import Vllm
 
 ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (Vllm(),)}
 
-__all__ = ["ENGINES", "Engine", "PortUse", "base_url"]
+__all__ = ["ENGINES", "Engine", "MemoryNeed", "PortUse", "base_url"]

@@ -19,6 +19,17 @@ class PortUse:
     what: str
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryNeed:
+    """What one rank wants of its node before it starts, and by which figure the engine judges whether it is there."""
+
+    bytes: int
+    reads: str
+    """free | available, as in /proc/meminfo"""
+    why: str
+    """How it comes about, in a clause."""
+
+
 class Engine(Protocol):
     """One engine. Everything is pure; nothing raises on what an engine prints, however odd."""
 
@@ -72,6 +83,10 @@ class Engine(Protocol):
 
     def completion(self, deployment: Deployment, prompt: str, max_tokens: int) -> tuple[str, dict[str, Any]]:
         """(path, JSON body) of one streamed completion."""
+        ...
+
+    def memory(self, deployment: Deployment, total_bytes: int) -> MemoryNeed:
+        """Of a node with so much memory. What cannot be told counts as nothing: the engine's own check comes later."""
         ...
 
     def widowed(self, sockets: Iterable[Socket], deployment: Deployment) -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sparkd.engines import vllm_memory
 from sparkd.engines.args import words
-from sparkd.engines.base import PortUse
+from sparkd.engines.base import MemoryNeed, PortUse
 from sparkd.engines.prometheus import samples
 from sparkd.model.config import Deployment, Node
 from sparkd.model.snapshot import EngineMetrics, Socket
@@ -155,6 +156,9 @@ class Vllm:
         if deployment.warmup.api == "completions":
             return "/v1/completions", {**common, "prompt": prompt}
         return "/v1/chat/completions", {**common, "messages": [{"role": "user", "content": prompt}]}
+
+    def memory(self, deployment: Deployment, total_bytes: int) -> MemoryNeed:
+        return vllm_memory.memory(deployment, total_bytes)
 
     def widowed(self, sockets: Iterable[Socket], deployment: Deployment) -> bool:
         """A headless worker does not see its head go (vllm#32136); its socket to the master does (evidence 03)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -358,3 +359,39 @@ async def test_cancelled_from_outside_it_lets_go(engine: Engine) -> None:
         with anyio.move_on_after(0.2):
             await complete(engine, deadline_s=60)
         await engine.gone.wait()
+
+
+# ------------------------------------------------------------------------------------------------- answers that mean harm
+
+
+@pytest.mark.parametrize("count", ["1" + "0" * 400, "true", "-5", "NaN", "1e999", '"7"'])
+async def test_a_count_of_tokens_that_is_none_does_not_count(engine: Engine, count: str) -> None:
+    """A rate is made of it: 400 digits ended the action as a bug in sparkd."""
+    text = json.dumps({"choices": [{"delta": {"content": "x"}}]})
+    engine.streams(f"data: {text}", f'data: {{"choices":[],"usage":{{"completion_tokens":{count}}}}}', "data: [DONE]")
+    done = await http.complete(engine.url, CHAT, BODY, 5.0)
+    assert (done.ok, done.tokens, type(done.tokens)) == (True, 1, int)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_the_words_of_an_engine_can_be_shown_and_written_down(engine: Engine, status: int) -> None:
+    """They become a sentence in the journal and on a terminal; half a character has no bytes for either."""
+    error = '{"error":{"message":"\\u001b[2Jdead\\n\\ud800' + "x" * 5000 + '"}}'
+    if status == 200:
+        engine.streams(f"data: {error}", "data: [DONE]")
+    else:
+        engine.answers(CHAT, status, error)
+    done = await http.complete(engine.url, CHAT, BODY, 5.0)
+    assert "[2Jdead x" in done.why
+    assert done.why.isprintable()
+    assert len(done.why) <= 300
+
+
+async def test_nothing_is_unpacked(engine: Engine) -> None:
+    """We ask for plain text; a megabyte that becomes a gigabyte held up the loop."""
+
+    async def packed(request: web.Request) -> web.Response:
+        return web.Response(body=gzip.compress(b"vllm:x 1\n" * 100), headers={"content-encoding": "gzip"})
+
+    engine.handlers["/metrics"] = packed
+    assert "vllm" not in await http.metrics_text(engine.url, 5.0)

@@ -1,0 +1,108 @@
+"""The ranks of one group -> in what they differ and should not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sparkd.drift import words
+from sparkd.drift.difference import Difference, Severity
+from sparkd.drift.form import RankForm, Side
+from sparkd.drift.rules import (
+    CREATED_APART,
+    DIFFERENT_IMAGES,
+    DISAGREE,
+    MUST_AGREE,
+    PER_NODE,
+    PER_RANK,
+    SET_APART,
+    matches,
+)
+from sparkd.drift.values import NotJson, same
+from sparkd.engines.flags import Flag, FlagTable, shipped
+from sparkd.model.rank import IDENTITY
+
+
+def api_only(name: str, flag: Flag | None) -> bool:
+    """Does only the API server read it, which no headless rank has?"""
+    return name in PER_RANK[2:] or (flag is not None and flag.group == "Frontend")
+
+
+def ranks(side: Side) -> list[Difference]:
+    """Every rank against the first."""
+    return [found for other in side.ranks[1:] for found in two(side.ranks[0], other)]
+
+
+def two(head: RankForm, other: RankForm) -> Iterator[Difference]:
+    """`known` is what the first says. Names of a node, and what only an API server reads, may differ."""
+    table = shipped(head.engine)
+    for name, one, two_, why, severity in _changes(head, other, table):
+        yield Difference(
+            severity=severity,
+            kind="rank",
+            name=name,
+            known=str(one) if isinstance(one, NotJson) else one,
+            live=str(two_) if isinstance(two_, NotJson) else two_,
+            rank=other.rank,
+            node=other.node,
+            why=why,
+            fix=f"give rank {head.rank} and rank {other.rank} the same",
+        )
+
+
+_Change = tuple[str, Any, Any, str, Severity]
+"""Name, what the first says, what the other says, why that matters, how much."""
+
+
+def _changes(head: RankForm, other: RankForm, table: FlagTable) -> Iterator[_Change]:
+    yield from _flags(head, other, table)
+    if head.env_whole is other.env_whole:
+        for name, one, two_ in _unlike(head.env, other.env):
+            if name not in IDENTITY and not matches(name, PER_NODE):
+                yield name, one, two_, SET_APART, Severity.UNKNOWN
+    if head.container is not None and other.container is not None:
+        for name, one, two_ in _unlike(head.container, other.container):
+            yield name, one, two_, CREATED_APART, Severity.UNKNOWN
+    which = "image_id" if head.image_id and other.image_id else "image"
+    one, two_ = getattr(head, which), getattr(other, which)
+    if one and two_ and words.image(one) != words.image(two_):
+        yield "image", one, two_, DIFFERENT_IMAGES, Severity.BREAKS
+
+
+def _flags(head: RankForm, other: RankForm, table: FlagTable) -> Iterator[_Change]:
+    if head.flags is None or other.flags is None:
+        return
+    if head.model != other.model:
+        yield "model", head.model, other.model, DISAGREE, Severity.BREAKS
+    for name, one, two_ in _unlike(head.flags, other.flags):
+        flag = table.flags.get(name)
+        default = flag.default if flag else None
+        alike = same(default if one is None else one, default if two_ is None else two_)
+        if not (alike or name in PER_RANK or api_only(name, flag)):
+            yield f"--{name}", one, two_, MUST_AGREE.get(name, DISAGREE), Severity.BREAKS
+
+
+def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    for name in sorted({*one, *other}):
+        if not same(one.get(name), other.get(name)):
+            yield name, one.get(name), other.get(name)
+
+
+def joined(found: list[Difference], inside: list[Difference]) -> list[Difference]:
+    """One finding for what is both: new against the known side, and different between the live side's ranks."""
+    worse = {one.name: one for one in inside if one.severity is Severity.BREAKS}
+    raised = [_raised(one, worse.get(_base(one.name))) for one in found]
+    told = {_base(one.name) for one in found if one.severity is not Severity.BENIGN or one.rank is not None}
+    return [*raised, *(one for one in inside if one.name not in told)]
+
+
+def _base(name: str) -> str:
+    """A finding about one key of a JSON value is about its flag."""
+    return name.partition(".")[0] if name.startswith("--") else "image" if name == "id" else name
+
+
+def _raised(one: Difference, inside: Difference | None) -> Difference:
+    if inside is None or one.rank is None or one.severity is Severity.BREAKS:
+        return one
+    return replace(one, severity=Severity.BREAKS, why=inside.why, fix=one.fix or inside.fix)

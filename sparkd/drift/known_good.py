@@ -1,0 +1,68 @@
+"""The record of a configuration that worked <-> a side of a comparison.
+
+A YAML file made to be read and to be kept in git: keys in order, one value a line, no secret in it. `schema: 1`,
+`kind: known-good`, what is known of that time (deployment, generation, recorded, note, measured), and `ranks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from sparkd.drift.form import RankForm, Side
+from sparkd.drift.values import plain
+from sparkd.drift.veil import Veil
+from sparkd.drift.yaml import dump
+
+KIND = "known-good"
+_ABOUT = ("deployment", "generation", "recorded", "note", "measured")
+_FIELDS = {field.name for field in fields(RankForm)}
+_MAPPINGS = ("flags", "env", "container", "mounts", "unit", "files", "host")
+
+
+def as_yaml(side: Side, about: Mapping[str, Any]) -> str:
+    """The file of a side. `about` may hold deployment, generation, recorded (RFC 3339), note, measured (rates)."""
+    veil = Veil.of(side.ranks)
+    record = {
+        "schema": 1,
+        "kind": KIND,
+        **{key: about[key] for key in _ABOUT if key in about},
+        "ranks": [_rank(form, veil) for form in side.ranks],
+    }
+    return dump(record, f"What ran when it worked. `sparkd compare` reads it: {side.label}")
+
+
+def _rank(form: RankForm, veil: Veil) -> dict[str, Any]:
+    said = {name: value for name, value in asdict(form).items() if value not in (None, (), False)}
+    return {name: _words(veil.value(value, name), name) for name, value in said.items()}
+
+
+def _words(value: Any, name: str) -> Any:
+    if name in _MAPPINGS:
+        return {key: value[key] for key in sorted(value)}  # in one order, so that git shows what changed
+    return value if isinstance(value, int | str) else list(value)
+
+
+def from_plain(record: Mapping[str, Any], label: str) -> Side:
+    """The side of a file's values. Raises ValueError with one sentence when it is no such record."""
+    if record.get("kind") != KIND or record.get("schema") != 1:
+        raise ValueError("not a known-good record of schema 1")
+    ranks = record.get("ranks")
+    if not isinstance(ranks, list) or not ranks:
+        raise ValueError("it holds no ranks")
+    return Side(label=label, kind=KIND, ranks=tuple(_form(one) for one in ranks))
+
+
+def _form(one: Any) -> RankForm:
+    if not isinstance(one, Mapping):
+        raise ValueError("a rank is a mapping")
+    if unknown := sorted(set(one) - _FIELDS):
+        raise ValueError(f"a rank has no `{unknown[0]}`")
+    if not isinstance(one.get("rank", 0), int):
+        raise ValueError(f"`rank: {one['rank']}` is no number")
+    if wrong := next((key for key in _MAPPINGS if not isinstance(one.get(key, {}), Mapping)), None):
+        raise ValueError(f"`{wrong}` of a rank is a mapping")
+    said = {key: plain(value) if key in _MAPPINGS else value for key, value in one.items()}
+    env = {name: str(value) for name, value in one.get("env", {}).items()}
+    return RankForm(**{**said, "env": env, "program": tuple(one.get("program", ()))})

@@ -1,0 +1,63 @@
+"""Values with secrets in them -> the same without (rule 13)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkd.drift.form import RankForm
+from sparkd.model.secret import HIDDEN, SECRET_ENDINGS, is_secret
+
+SHORTEST = 6
+"""A value shorter than this would be found inside ordinary words."""
+
+_NAMED = re.compile(
+    rf"((?:[\w-]*(?:{'|'.join(ending.replace('_', '[_-]') for ending in SECRET_ENDINGS)}))[\"']?\s*[=:\s]\s*)"
+    r"(\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s\"'`;&|<>,}]+)",
+    re.IGNORECASE,
+)
+"""A secret's name and its value in any text: `export HF_TOKEN=…`, `--api-key …`, `"access_key": "…"`."""
+
+
+def hides(name: str) -> bool:
+    """Flags count like variables: `--api-key` is a secret, `--max-num-batched-tokens` is none."""
+    return is_secret(name.lstrip("-").replace("-", "_"))
+
+
+@dataclass(frozen=True, slots=True)
+class Veil:
+    """Knows the secret values of the forms it was made for, and hides them wherever they turn up."""
+
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(cls, forms: Iterable[RankForm]) -> Veil:
+        found = {text for form in forms for text in _secrets({**form.env, **(form.flags or {})})}
+        return cls(tuple(sorted((text for text in found if len(text) >= SHORTEST), key=len, reverse=True)))
+
+    def text(self, text: str) -> str:
+        for value in self.values:
+            text = text.replace(value, HIDDEN)
+        return _NAMED.sub(lambda match: match[1] + HIDDEN, text)
+
+    def value(self, value: Any, name: str = "") -> Any:
+        """A JSON value with the values of secret names, and the known secrets anywhere, hidden."""
+        if value is None or isinstance(value, bool):
+            return value
+        if hides(name):
+            return HIDDEN
+        if isinstance(value, Mapping):
+            return {key: self.value(one, str(key)) for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(one) for one in value]
+        return value if isinstance(value, int | float) else self.text(str(value))
+
+
+def _secrets(tree: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _secrets(value)
+        elif hides(str(name)):
+            yield from (str(one) for one in (value if isinstance(value, list) else [value]) if str(one)[:1] != "<")

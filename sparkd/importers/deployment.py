@@ -1,0 +1,74 @@
+"""A deployment file -> the ranks that sparkd would create from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparkd.drift.argv import read_argv
+from sparkd.drift.container import mounted, of_spec
+from sparkd.drift.form import RankForm
+from sparkd.drift.values import path as tidy_path
+from sparkd.engines.flags import shipped
+from sparkd.importers.script import World
+from sparkd.model.config import Cluster, Deployment, Node
+from sparkd.model.rank import IDENTITY, RankSpec
+from sparkd.model.size import parse_size
+from sparkd.render import rank_specs
+from sparkd.settings import load, load_deployment
+from sparkd.settings.files import CLUSTER_FILE, DEPLOYMENTS
+from sparkd.settings.reader import parse
+
+
+def follow(file: Path, label: str, config: Path | None, world: World) -> None:
+    """The cluster is that of `config`, or of the sparkd.yaml that the file lies below. Raises ConfigError."""
+    beside = file.absolute().parent.parent / CLUSTER_FILE
+    if config is None and file.absolute().parent.name == DEPLOYMENTS and beside.is_file():
+        config = beside
+    cluster = load(config).cluster if config is not None else _stand_in(file)
+    deployment = load_deployment(file, cluster)
+    specs = rank_specs(deployment, cluster.nodes, "", 0)
+    world.ranks += [form_of(deployment, spec) for spec in specs]
+    if config is None and len(specs) > 1:
+        for node in cluster.nodes.values():
+            world.gap(
+                f"{label}:1", str(node.data_address), "no sparkd.yaml tells the addresses of its nodes; give --config"
+            )
+
+
+def form_of(deployment: Deployment, spec: RankSpec) -> RankForm:
+    """The canonical form of a rank as sparkd renders it; secrets are references here already."""
+    program = deployment.command or spec.argv[:2]
+    arguments = read_argv(spec.argv[len(program) :], shipped(deployment.engine))
+    env = {name: value for name, value in spec.env.items() if name not in IDENTITY}
+    c, in_docker = spec.container, spec.runtime == "docker"
+    sizes = {"shm_size": _size(c.shm_size), "memory": _size(c.memory)}
+    return RankForm(
+        rank=spec.rank,
+        node=spec.node,
+        engine=deployment.engine,
+        program=tuple(program),
+        model=arguments.model,
+        flags=arguments.flags,
+        env={**env, **{name: f"<from {file}>" for name, file in spec.secrets.items()}},
+        image=spec.image if in_docker else None,
+        container=of_spec(c, c.gpus is not None and spec.hardware != "cpu", sizes) if in_docker else None,
+        mounts=mounted((mount.source, tidy_path(mount.target), mount.read_only) for mount in c.mounts)
+        if in_docker
+        else None,
+    )
+
+
+def _size(text: str | None) -> int | None:
+    return None if text is None else parse_size(text)
+
+
+def _stand_in(file: Path) -> Cluster:
+    """A cluster of the nodes that the file names, whose addresses nobody knows."""
+    tree, _ = parse(file.read_bytes(), str(file))
+    item = tree.at("nodes") if tree is not None else None
+    names = [str(one) for one in item.plain()] if item is not None and isinstance(item.value, tuple) else []
+    nodes = {
+        name: Node(name=name, address=name if at else "local", data_address=f"<address of {name}>")
+        for at, name in enumerate(names)
+    }
+    return Cluster(cluster="?", nodes=nodes)

@@ -1,0 +1,105 @@
+"""The words of a command -> the engine in them, and the programs around it that only pass a command on."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+
+from sparkd.model.rank import IDENTITY
+
+_PYTHON = re.compile(r"python[0-9.]*")
+
+_MODULES = {
+    "vllm.entrypoints.openai.api_server": "vllm",
+    "vllm.entrypoints.cli.main": "vllm",
+    "sglang.launch_server": "sglang",
+}
+_SERVERS = {"llama-server": "llamacpp-rpc", "rpc-server": "llamacpp-rpc", "ggml-rpc-server": "llamacpp-rpc"}
+
+_WITH_VALUE = {
+    "sudo": "ugpChrtD",
+    "env": "uCS",
+    "nice": "n",
+    "ionice": "cnp",
+    "timeout": "sk",
+    "stdbuf": "ioe",
+    "taskset": "",
+    "numactl": "NmCp",
+    "chrt": "p",
+    "exec": "a",
+    "flock": "wE",
+}
+"""Programs that run the rest of their words -> their short options with a value of their own."""
+
+_POSITIONAL = {"timeout": 1, "taskset": 1, "chrt": 1, "flock": 1}
+"""How many words stand between their options and the command."""
+
+_PLAIN = ("nohup", "setsid", "command", "builtin", "time", "tini", "dumb-init", "catatonit", "systemd-cat", "unbuffer")
+
+SHELLS = ("bash", "sh", "dash", "zsh", "ash")
+AMBIENT = frozenset(
+    (
+        *("PATH", "PWD", "OLDPWD", "HOME", "SHLVL", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "LC_ALL"),
+        *IDENTITY,
+        *("HOSTNAME", "DEBIAN_FRONTEND", "_", "NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID"),
+    )
+)
+"""Variables that every process has from somewhere; they say nothing about a rank."""
+
+DOCKERS = ("docker", "podman", "nerdctl")
+
+
+def program(words: Sequence[str]) -> str:
+    return posixpath.basename(words[0]) if words else ""
+
+
+def engine(words: Sequence[str]) -> tuple[str, tuple[str, ...], list[str]] | None:
+    """(engine, its program, its arguments), or None where the command starts none."""
+    name = program(words)
+    if name == "vllm" and len(words) > 1 and words[1] == "serve":
+        return "vllm", ("vllm", "serve"), list(words[2:])
+    if name in _SERVERS:
+        return _SERVERS[name], (name,), list(words[1:])
+    if _PYTHON.fullmatch(name) and "-m" in words:
+        at = list(words).index("-m") + 1
+        module = words[at] if at < len(words) else ""
+        if module in _MODULES:
+            rest = list(words[at + 1 :])
+            served = module.endswith("cli.main") and rest[:1] == ["serve"]
+            return _MODULES[module], ("python", "-m", module), rest[1:] if served else rest
+    if _PYTHON.fullmatch(name) and len(words) > 1 and program(words[1:]) == "vllm":
+        return engine(words[1:])  # a venv's script run by its own Python
+    return None
+
+
+def unwrapped(words: Sequence[str]) -> tuple[list[str], dict[str, str], bool]:
+    """The command inside `sudo`, `env`, `nohup` …, the variables they set, and whether the environment is kept."""
+    env: dict[str, str] = {}
+    rest, kept = list(words), True
+    while True:
+        name = program(rest)
+        if name in _PLAIN:
+            rest = rest[1:]
+            while rest and rest[0].startswith("-"):
+                rest.pop(0)
+        elif name in _WITH_VALUE:
+            kept = kept and not (name == "sudo" and not {"-E", "--preserve-env"} & set(rest))
+            kept = kept and not (name == "env" and {"-i", "-"} & set(rest[1:2]))
+            rest = _inner(name, rest[1:], env)
+        else:
+            return rest, env, kept
+
+
+def _inner(name: str, words: list[str], env: dict[str, str]) -> list[str]:
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option == "--":
+            break
+        if not option.startswith("--") and option[-1] in _WITH_VALUE[name] and words:
+            words.pop(0)
+    words = words[_POSITIONAL.get(name, 0) :]
+    while name in ("env", "sudo") and words and re.match(r"[A-Za-z_]\w*=", words[0]):
+        key, _, value = words.pop(0).partition("=")
+        env[key] = value
+    return words

@@ -1,0 +1,188 @@
+"""A file, or a folder of the files of one side -> Side. What a file is shows in what it holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sparkd.drift.form import Gap, RankForm, Side
+from sparkd.drift.known_good import KIND as KNOWN_GOOD
+from sparkd.drift.known_good import from_plain
+from sparkd.errors import SparkdError
+from sparkd.importers import deployment, inspect, unit
+from sparkd.importers.scope import Scope
+from sparkd.importers.script import MOST_COMMANDS, Shell, World
+from sparkd.settings.reader import parse
+
+KINDS = ("deployment", "script", "unit", "inspect", KNOWN_GOOD)
+
+MAX_BYTES = 1024 * 1024
+"""A hundred times what a long launch script holds; `docker inspect` of eight containers is 80 KiB."""
+
+
+class NotReadable(SparkdError):
+    """One side cannot be read; the text says which file, and why."""
+
+
+def read_side(
+    path: Path, kind: str | None = None, config: Path | None = None, given: Mapping[str, str] | None = None
+) -> Side:
+    """`kind` overrides what the content looks like, `config` is the sparkd.yaml of a deployment file, `given` holds
+    variables that the shell around a script has (HOME, …). Raises NotReadable, and ConfigError for a bad file.
+    """
+    if path.is_dir():
+        return _folder(path, kind, config, given or {})
+    text = _text(path)
+    kind = kind or detect(path, text)
+    if kind == KNOWN_GOOD:
+        return _known_good(path, text)
+    world = World(find=_finder(path, set()), given=given or {})
+    _FOLLOW[kind](path, text, world, config)
+    return _side(path, kind, world)
+
+
+def detect(path: Path, text: str) -> str:
+    """By content; the ending of the name does not count."""
+    if text.lstrip()[:1] in "[{" and inspect.looks_like_inspect(_json(text)):
+        return "inspect"
+    if unit.looks_like_unit(text):
+        return "unit"
+    values = _yaml(path, text)
+    if values is not None and values.get("kind") == KNOWN_GOOD:
+        return KNOWN_GOOD
+    if values is not None and "engine" in values and "nodes" in values:
+        return "deployment"
+    return "script"
+
+
+# ----------------------------------------------------------------------------------------------------------- one file
+
+
+def _script(path: Path, text: str, world: World, _config: Path | None) -> None:
+    Shell(world, str(path), Scope(vars=dict(world.given), exported=set(world.given))).run(text)
+
+
+def _unit(path: Path, text: str, world: World, _config: Path | None) -> None:
+    drop_ins = sorted(path.parent.joinpath(f"{path.name}.d").glob("*.conf"))
+    unit.follow({str(path): text, **{str(each): _text(each) for each in drop_ins}}, world)
+
+
+def _inspect(path: Path, text: str, world: World, _config: Path | None) -> None:
+    documents = _json(text)
+    if not inspect.looks_like_inspect(documents):
+        raise NotReadable(f"{path} is not what `docker inspect` prints")
+    try:
+        inspect.follow(documents, str(path), world)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # JSON of another shape than Docker's
+        raise NotReadable(f"{path} is not what `docker inspect` prints: {error!r}") from None
+
+
+def _deployment(path: Path, _text_: str, world: World, config: Path | None) -> None:
+    deployment.follow(path, str(path), config, world)
+
+
+_FOLLOW: Mapping[str, Callable[[Path, str, World, Path | None], None]] = {
+    "script": _script,
+    "unit": _unit,
+    "inspect": _inspect,
+    "deployment": _deployment,
+}
+
+
+def _known_good(path: Path, text: str) -> Side:
+    try:
+        return from_plain(_yaml(path, text) or {}, str(path))
+    except ValueError as error:
+        raise NotReadable(f"{path}: {error}") from None
+
+
+# ------------------------------------------------------------------------------------------------------------ a folder
+
+
+def _folder(path: Path, kind: str | None, config: Path | None, given: Mapping[str, str]) -> Side:
+    """All files of one side. What another file of it runs is no rank of its own."""
+    files = [each for each in sorted(path.iterdir()) if each.is_file() and not each.name.startswith(".")]
+    if not files:
+        raise NotReadable(f"{path} holds no files")
+    whole, used = World(), set[Path]()
+    for last in (False, True):  # twice: a container may be created by a file that comes later
+        whole = World(containers=whole.containers)
+        found: dict[Path, World] = {}
+        for file in files:
+            text = _text(file)
+            of = kind or detect(file, text)
+            world = found[file] = World(find=_finder(file, used), containers=whole.containers, given=given)
+            if of == KNOWN_GOOD:
+                raise NotReadable(f"{file} is a whole side by itself; name it alone")
+            _FOLLOW[of](file, text, world, config)
+        if last:
+            for file, world in found.items():
+                if file not in used:
+                    whole.ranks += [form for form in world.ranks if form not in whole.ranks]
+                    whole.gaps += world.gaps
+    return _side(path, "folder", whole)
+
+
+def _side(path: Path, kind: str, world: World) -> Side:
+    by_rank: dict[int, RankForm] = {}
+    gaps = list(dict.fromkeys(world.gaps))
+    if world.commands > MOST_COMMANDS:
+        gaps.append(Gap(where=f"{path}:1", text="", why=f"only its first {MOST_COMMANDS} commands are followed"))
+    for form in world.ranks:
+        if form.rank in by_rank:
+            gaps.append(
+                Gap(where=f"{path}:1", text="", why=f"it starts rank {form.rank} more than once; the first counts")
+            )
+        by_rank.setdefault(form.rank, form)
+    if not by_rank:
+        where = f" ({gaps[0].where}: {gaps[0].why})" if gaps else ""
+        raise NotReadable(f"{path} starts no engine{where}")
+    return Side(label=str(path), kind=kind, ranks=tuple(by_rank[rank] for rank in sorted(by_rank)), gaps=tuple(gaps))
+
+
+def _finder(path: Path, used: set[Path]) -> Callable[[str], tuple[str, str] | None]:
+    """Files that a script runs, where they lie beside it: on another machine their folders are others."""
+
+    def find(name: str) -> tuple[str, str] | None:
+        beside = path.parent / Path(name).name
+        if not name or beside == path or not beside.is_file():
+            return None
+        try:
+            text = _text(beside)
+        except NotReadable:
+            return None  # a program, or no text: nothing to follow
+        if not text.startswith("#!") and beside.suffix not in (".sh", ".bash", ".env"):
+            return None
+        used.add(beside)
+        return text, str(beside)
+
+    return find
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as source:
+            data = source.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise NotReadable(f"{path} cannot be read: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise NotReadable(f"{path} is larger than {MAX_BYTES // 1024} KiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise NotReadable(f"{path} is no text") from None
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _yaml(path: Path, text: str) -> dict[str, Any] | None:
+    tree, problems = parse(text.encode(), str(path))
+    values = tree.plain() if tree is not None and not problems else None
+    return values if isinstance(values, dict) else None
