@@ -19,8 +19,10 @@ import httpx
 from anyio.lowlevel import RunVar
 
 from sparkd import __version__
+from sparkd.clause import clause
 from sparkd.errors import HostError, Late, Unreachable
 
+MAX_TOKENS = 1 << 31
 MAX_BODY_BYTES = 8 * 1024 * 1024
 """No answer of an engine is larger (a vLLM metrics page is some 100 kB); more is cut off and called a failure."""
 
@@ -141,7 +143,7 @@ def _as_host_errors(url: str) -> Iterator[None]:
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         if any(isinstance(cause, ConnectionRefusedError) for cause in _causes(error)):
             raise _Refused(url, "connection refused") from error
-        raise Unreachable(url, _clause(error)) from error
+        raise Unreachable(url, clause(_why(error))) from error
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -153,7 +155,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             yield from _causes(cause)
 
 
-def _clause(error: Exception) -> str:
+def _why(error: Exception) -> str:
     if isinstance(error, httpx.ConnectError):
         return f"cannot connect ({error})" if str(error) else "cannot connect"
     return f"connection lost ({error})" if str(error) else "connection lost"
@@ -195,7 +197,7 @@ async def _body(response: httpx.Response) -> str:
 
 async def _chunks(response: httpx.Response) -> AsyncGenerator[bytes]:
     size = 0
-    async for chunk in response.aiter_bytes():
+    async for chunk in response.aiter_raw():  # asked for as it is; a bomb would be unpacked at once
         size += len(chunk)
         if size > MAX_BODY_BYTES:
             raise HostError(str(response.url), f"the answer is longer than {MAX_BODY_BYTES} bytes")
@@ -224,7 +226,8 @@ class _Answer:
         if chunk.get("error") or chunk.get("object") == "error":
             return f"error chunk under status 200, after {self.tokens} tokens: {_message(data)}"
         count = _mapping(chunk.get("usage")).get("completion_tokens")
-        self.counted = count if isinstance(count, int) else self.counted
+        # Anything can stand there, a number of 400 digits too, and a rate is made of it.
+        self.counted = count if type(count) is int and 0 <= count < MAX_TOKENS else self.counted
         choices = chunk.get("choices")
         if isinstance(choices, list) and choices:
             self._choice(_mapping(choices[0]))
@@ -262,7 +265,7 @@ class _Answer:
     def completion(self, why: str) -> Completion:
         return Completion(
             ok=not why,
-            why=why,
+            why=clause(why),
             text=self.text,
             tokens=self.tokens,
             first_token_s=self.first,
@@ -278,7 +281,7 @@ def _message(body: str) -> str:
     except (ValueError, RecursionError):
         parsed = {}
     found = _mapping(parsed.get("error")).get("message") or parsed.get("message") or parsed.get("error")
-    return _string(found)[:300] or body.strip()[:300] or "no body"
+    return _string(found) or body.strip() or "no body"
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -46,8 +46,7 @@ class Gate:
 
     def check_host(self, request: web.Request) -> None:
         """Raises Forbidden for a foreign Host: a page of another site whose name was pointed here (DNS rebinding)."""
-        host = request.headers.get("Host", "")
-        name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
+        name = _name(request.headers.get("Host", ""))
         if self.unix or not name or name.lower() in self.names or _is_address(name):
             return
         raise Forbidden(f"this is not {name[:100]}", "ask by address, or by the name of a node")
@@ -59,7 +58,7 @@ class Gate:
         if self.token_file is None:
             raise Forbidden("this listener is read only", "use the Unix socket (sparkd ctl), or set http.token_file")
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), await self._token()):
+        if kind.lower() != "bearer" or not _same(token, await self._token()):
             raise Forbidden("the bearer token is missing or wrong", "send Authorization: Bearer TOKEN")
         return f"token from {request.remote}"
 
@@ -72,6 +71,19 @@ class Gate:
         if len(token) < 16:
             raise Forbidden("the token file holds no token of 16 bytes or more", f"write one to {self.token_file}")
         return token
+
+
+def _same(token: str, wanted: bytes) -> bool:
+    """In constant time. A header may hold any bytes; those that are no UTF-8 come as lone surrogates."""
+    return hmac.compare_digest(token.strip().encode("utf-8", "surrogateescape"), wanted)
+
+
+def _name(host: str) -> str:
+    """The name or address in `NAME:PORT` or `[ADDRESS]:PORT`; anything after the bracket but a port is part of the name."""
+    if host.startswith("["):
+        address, _, rest = host[1:].partition("]")
+        return address if not rest or rest.startswith(":") else host
+    return host.partition(":")[0]
 
 
 def _is_address(name: str) -> bool:
@@ -139,6 +151,11 @@ def boundary(gate: Gate) -> Middleware:
             response = refusal(error.code, error.text, error.fix, error.status)
         except web.HTTPException as error:
             response = _http(error)
+        except web.RequestPayloadError:
+            response = refusal("usage", "the body cannot be read", "send it whole, and not compressed", 400)
+        except ConnectionError:  # it went away while its request was read; there is nobody to answer
+            cut_off(request)
+            response = refusal("gone", "the client went away", "", 400)
         except Exception:
             log.exception("request failed", path=request.path, hint="this is a bug in sparkd; please report it")
             response = refusal("internal", "sparkd failed to answer this; its log has the trace", "", 500)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import grp
+import logging
 import os
+import resource
 import socket
 import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -26,6 +30,16 @@ IDLE_S = 15.0
 """A connection without a complete request for this long is closed (slow loris)."""
 RETRY_S = 15.0
 CLOSE_S = 0.5
+WATCH_S = 5.0
+"""Between two looks at our own socket file: somebody may take it away, and without it nobody can operate sparkd."""
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOMEM)
+"""Reasons that pass: for them there is no socket for a while, and supervision goes on."""
+
+QUIET = logging.getLogger("sparkd.api.aiohttp")
+"""What a client gets wrong is answered to it. aiohttp would also log it with a trace, and fill the journal as often as
+anybody likes."""
+QUIET.setLevel(logging.CRITICAL)
 
 
 class SocketBusy(SparkdError):
@@ -91,26 +105,74 @@ def _give_to(path: Path, group: str) -> None:
 
 
 def _inode(path: Path) -> int | None:
-    return path.stat().st_ino if path.exists() else None
+    try:
+        return path.lstat().st_ino
+    except OSError:
+        return None  # gone, with or without its folder
 
 
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
+@dataclass(slots=True)
+class _Door:
+    """The Unix socket, its file, and who answers behind it."""
+
+    path: Path
+    accept: Callable[[], asyncio.Protocol]
+    server: asyncio.Server | None = None
+    inode: int | None = None
+
+    async def open(self) -> None:
+        """Raises as `bind_unix`."""
+        sock = bind_unix(self.path)
+        self.inode = _inode(self.path)
+        self.server = await asyncio.get_running_loop().create_unix_server(self.accept, sock=sock)
+
+    async def keep_open(self) -> None:
+        """Make the file anew when it was taken away; those who are connected stay so."""
+        complained = False
+        while True:
+            await anyio.sleep(WATCH_S)
+            if self.server is not None and _inode(self.path) == self.inode:
+                continue
+            self.shut()
+            try:
+                await self.open()
+                log.warning("the socket is there again", socket=str(self.path))
+                complained = False
+            except (SocketBusy, OSError) as error:
+                if not complained:
+                    log.error("the socket is gone and cannot be made", socket=str(self.path), why=str(error))
+                complained = True
+
+    def shut(self) -> None:
+        """Accept no more."""
+        server, self.server = self.server, None
+        if server is not None:
+            server.close()
+
+    def remove(self) -> None:
+        """The file goes, if it is still ours."""
+        if _inode(self.path) == self.inode:
+            self.path.unlink(missing_ok=True)
 
 
 @asynccontextmanager
 async def unix_server(app: web.Application, path: Path) -> AsyncIterator[None]:
-    """Serve on the Unix socket; its file goes when this ends. Raises as `bind_unix`."""
-    async with _protocols(app) as accept:
-        sock = bind_unix(path)
-        mine = _inode(path)
-        server = await asyncio.get_running_loop().create_unix_server(accept, sock=sock)
+    """Serve on the Unix socket; its file goes when this ends. Raises as `bind_unix`; for want of room it tries on."""
+    async with _protocols(app) as accept, anyio.create_task_group() as group:
+        door = _Door(path, accept)
+        try:
+            await door.open()
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            log.error("there is no room for the socket; trying on", socket=str(path), why=str(error))
+        group.start_soon(door.keep_open)
         try:
             yield
         finally:
-            server.close()
-            if _inode(path) == mine:
-                _remove(path)
+            group.cancel_scope.cancel()
+            door.shut()
+            door.remove()
 
 
 async def tcp_server(app: web.Application, listen: str, started: Callable[[int], None] = lambda port: None) -> None:
@@ -137,16 +199,31 @@ async def tcp_server(app: web.Application, listen: str, started: Callable[[int],
 @asynccontextmanager
 async def _protocols(app: web.Application) -> AsyncIterator[Callable[[], asyncio.Protocol]]:
     """What asyncio calls for every connection."""
-    runner = web.AppRunner(app, access_log=None, keepalive_timeout=IDLE_S, shutdown_timeout=CLOSE_S)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        logger=QUIET,
+        auto_decompress=False,  # 300 MB in a request of 300 kB held up the loop for 0.7 s, and nobody has a use for it
+        keepalive_timeout=IDLE_S,
+        shutdown_timeout=CLOSE_S,
+    )
     await runner.setup()
     server = runner.server
     assert server is not None  # setup makes it
 
+    places = _places()
+
     def accept() -> asyncio.Protocol:
-        return server() if len(server.connections) < CONNECTIONS else _Closed()
+        return server() if len(server.connections) < places else _Closed()
 
     try:
         yield accept
     finally:
         with anyio.move_on_after(4 * CLOSE_S, shield=True):
             await runner.cleanup()
+
+
+def _places() -> int:
+    """Connections of one listener: with both full, half of the file descriptors must be left for the nodes."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return min(CONNECTIONS, limit // 4) if limit > 0 else CONNECTIONS

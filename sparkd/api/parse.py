@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from sparkd.api.service import Invalid, NotFound, Operation
+from sparkd.closest import closest
 
 VERBS = ("start", "stop", "restart", "pause", "resume", "release", "profile")
 LOSABLE = ("start", "stop", "restart")
@@ -16,12 +16,11 @@ MESSAGE_CHARS = 500
 NODES = 64
 
 
-def closest(word: str, known: Iterable[str], what: str) -> str:
+def suggestion(word: str, known: Iterable[str], what: str) -> str:
     """What a person may have meant by `word`."""
     names = sorted(known)
-    close = get_close_matches(word, names, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {close[0]}?"
+    if near := closest(word, names):
+        return f"did you mean {near}?"
     return f"{what}: {', '.join(names)}" if names else f"there is no {what.rstrip('s')}"
 
 
@@ -29,7 +28,7 @@ def known_name(name: str, known: Iterable[str], what: str) -> str:
     """`name`, or raises NotFound with the closest one."""
     names = set(known)
     if name not in names:
-        raise NotFound(f"no {what} is called {name[:100]!r}", closest(name, names, f"{what}s"))
+        raise NotFound(f"no {what} is called {name[:100]!r}", suggestion(name, names, f"{what}s"))
     return name
 
 
@@ -38,7 +37,7 @@ def operation(raw: bytes, verb: str, nodes: Iterable[str], by: str) -> Operation
     body = _object(raw)
     for key in body:
         if key not in _FIELDS:
-            raise Invalid(f"unknown key {key[:100]!r}", closest(key, _FIELDS, "keys"))
+            raise Invalid(f"unknown key {key[:100]!r}", suggestion(key, _FIELDS, "keys"))
     fields = {key: read(key, body[key]) for key, read in _FIELDS.items() if key in body}
     asked = Operation(by=by, **fields)
     if asked.assume_lost and verb not in LOSABLE:
@@ -51,6 +50,15 @@ def operation(raw: bytes, verb: str, nodes: Iterable[str], by: str) -> Operation
             'write {"to": "NAME OF THE PROFILE"}' if verb == "profile" else "leave it out",
         )
     return asked
+
+
+def message(raw: bytes) -> str:
+    """The `message` of a body that may hold nothing else. Raises Invalid."""
+    body = _object(raw)
+    for key in body:
+        if key != "message":
+            raise Invalid(f"unknown key {key[:100]!r}", suggestion(key, ("message",), "keys"))
+    return _message("message", body.get("message"))
 
 
 def whole_number(query: Mapping[str, str], key: str, default: int, least: int, most: int) -> int:

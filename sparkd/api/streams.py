@@ -91,8 +91,11 @@ def line(body: Mapping[str, Any]) -> bytes:
 async def relay(
     request: web.Request, content_type: str, source: AsyncGenerator[bytes], beat: bytes
 ) -> web.StreamResponse:
-    """Send what comes from `source` until it ends or the client goes away or stops reading."""
-    response = web.StreamResponse(headers={**HEADERS, "Content-Type": content_type, "X-Accel-Buffering": "no"})
+    """Send what comes from `source` until it ends or the client goes away or stops reading. HEAD gets the head alone."""
+    headers = {**HEADERS, "Content-Type": content_type, "X-Accel-Buffering": "no"}
+    if request.method == "HEAD":
+        return web.Response(headers=headers)
+    response = web.StreamResponse(headers=headers)
     await response.prepare(request)
     send, receive = anyio.create_memory_object_stream[bytes](16)
     try:

@@ -15,17 +15,22 @@ import anyio
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from sparkd.clause import clause
 from sparkd.errors import HostError, Late, NodeRefused, NotOwner, ProtocolMismatch, Unreachable
 from sparkd.hosts.host import Host
 
 PROTOCOL = 1
 MAX_LINE_BYTES = 8 << 20
-"""Far above any answer (all processes of a node stay under 100 kB); bounds what a broken service can cost."""
+"""Far above any answer (all processes of a node stay under 100 kB)."""
+MAX_ANSWER_BYTES = 4 * MAX_LINE_BYTES
+"""Of all lines that answer one request; both bound what a broken service can cost, one that never says `done` too."""
 MARGIN = 0.1
 """The service gets this fraction less time than we have, so that its own `timeout` answers still arrive."""
 REFUSALS: Mapping[str, type[HostError]] = {"owner": NotOwner, "version": ProtocolMismatch, "timeout": Late}
 SILENT = "no node service answers: is sparkd-node.socket active there?"
 BROKE_OFF = "the connection broke off in the middle of an answer"
+NONSENSE = (anyio.DelimiterNotFound, ValueError, RecursionError)
+"""What reading an answer raises that is none: too long, no JSON, nested without end, a number where a word should be."""
 BROKEN = (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 Answer = Mapping[str, Any]
@@ -81,11 +86,13 @@ class NodeClient:
         hello = await self.call("hello", {}, deadline_s)
         try:
             protocols = [int(version) for version in hello["protocols"]]
-            greeting = Greeting(hello["service"], hello["boot_id"], int(hello["pid1_ticks"]), hello["hostname"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ProtocolMismatch(self._host.name, f"its hello makes no sense: {error!r}") from None
+            greeting = Greeting(clause(hello["service"]), *_boot(hello), clause(hello["hostname"]))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ProtocolMismatch(self._host.name, clause(f"its hello makes no sense: {error!r}")) from None
         if PROTOCOL not in protocols:
-            raise ProtocolMismatch(self._host.name, f"its node service speaks {protocols}, this sparkd {PROTOCOL}")
+            raise ProtocolMismatch(
+                self._host.name, clause(f"its node service speaks {protocols}, this sparkd {PROTOCOL}")
+            )
         if self._claimed_for != (greeting.boot_id, greeting.pid1_ticks):
             await self.call("claim", {"take": False}, deadline_s)
             self._claimed_for = (greeting.boot_id, greeting.pid1_ticks)
@@ -97,7 +104,7 @@ class NodeClient:
 
         Raises Late and Unreachable only when not one of them answered, NotOwner and ProtocolMismatch when refused.
         """
-        collected = _Collected(self._refusal)
+        collected = _Collected(self._refusal, frozenset(requests))
         asked = [{"name": name, "args": args} if args else {"name": name} for name, args in requests.items()]
         request = self._request(op="probe", probes=asked, deadline_s=deadline_s * (1 - MARGIN))
         missing = Unreadable("failed", "the node service left it out")
@@ -144,7 +151,7 @@ class NodeClient:
         return json.dumps({"v": PROTOCOL, "owner": self._owner, **fields}, separators=(",", ":")).encode() + b"\n"
 
     def _refusal(self, answer: Answer) -> HostError:
-        code, why = str(answer.get("code", "failed")), str(answer.get("error", "refused without a reason"))
+        code, why = clause(answer.get("code", "failed")), clause(answer.get("error", "refused without a reason"))
         kind = REFUSALS.get(code)
         if kind in (NotOwner, ProtocolMismatch):
             self._greeting = self._claimed_for = None  # what was agreed holds no more: greet again before the next look
@@ -160,8 +167,9 @@ class NodeClient:
                 if line.kept and not line.heard:
                     continue  # closed while it was idle, as after an upgrade of the service: take another one
                 raise Unreachable(self._host.name, BROKE_OFF if line.heard else SILENT) from None
-            except (anyio.DelimiterNotFound, ValueError) as error:
-                raise Unreachable(self._host.name, f"the node service's answer makes no sense: {error}") from None
+            except NONSENSE as error:
+                why = clause(f"the node service's answer makes no sense: {error}")
+                raise Unreachable(self._host.name, why) from None
             finally:
                 if line.busy:
                     await line.aclose()
@@ -190,9 +198,13 @@ class _Line:
     async def exchange(self, request: bytes, take: Callable[[Answer], bool]) -> None:
         self.busy, self.heard = True, False
         await self._stream.send(request)
-        last = False
+        last, left = False, MAX_ANSWER_BYTES
         while not last:
-            answer = json.loads(await self._received.receive_until(b"\n", MAX_LINE_BYTES))
+            line = await self._received.receive_until(b"\n", MAX_LINE_BYTES)
+            left -= len(line)
+            if left < 0:
+                raise ValueError(f"longer than {MAX_ANSWER_BYTES} bytes")
+            answer = json.loads(line)
             if not isinstance(answer, dict):
                 raise ValueError("not an object")
             self.heard = True
@@ -208,6 +220,7 @@ class _Collected:
     """The answers to one `probe`, so far."""
 
     refusal: Callable[[Answer], HostError]
+    asked: frozenset[str]
     texts: dict[str, str] = field(default_factory=dict)
     errors: dict[str, Unreadable] = field(default_factory=dict)
     boot: tuple[str, int] = ("", 0)
@@ -220,17 +233,27 @@ class _Collected:
         if answer.get("ok") is False:
             raise self.refusal(answer)
         if answer.get("done"):
-            self.boot = (str(answer.get("boot_id", "")), int(answer.get("pid1_ticks", 0)))
+            self.boot = _boot({"boot_id": "", "pid1_ticks": 0, **answer})
             return True
-        name = str(answer.get("probe"))
+        name = answer.get("probe")
+        if not isinstance(name, str) or name not in self.asked:
+            raise ValueError(f"it answers what was not asked: {name!r}")
         if "text" in answer:
-            self.texts[name] = str(answer["text"])
+            self.texts[name] = str(answer["text"]).encode("utf-8", "replace").decode()
         else:
             code, why = answer.get("code", "failed"), answer.get("error", "no reason given")
-            self.errors[name] = Unreadable(str(code), str(why))
+            self.errors[name] = Unreadable(clause(code), clause(why))
         return False
 
     def result(self, asked: Iterable[str], missing: Unreadable) -> Probed:
         answered = self.texts.keys() | self.errors.keys()
         errors = self.errors | {name: missing for name in asked if name not in answered}
         return Probed(self.texts, errors, *self.boot)
+
+
+def _boot(answer: Answer) -> tuple[str, int]:
+    """The boot identity in an answer. Raises ValueError, or KeyError where there is none."""
+    boot_id, ticks = answer["boot_id"], answer["pid1_ticks"]
+    if not isinstance(boot_id, str) or type(ticks) is not int:
+        raise ValueError("it gives no boot identity")
+    return clause(boot_id), ticks

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import asyncssh
 
+from sparkd.clause import clause
 from sparkd.errors import HostError, HostKeyChanged, Unreachable
 from sparkd.model.config import Node
 
@@ -28,7 +29,7 @@ def reason(node: Node, known_hosts: Path, error: Exception | None) -> HostError:
     # Only the pinned key's algorithm is asked for, so a new installation may already fail here.
     if isinstance(error, asyncssh.KeyExchangeFailed) and "host key" in error.reason:
         return _host_key(node, known_hosts)
-    return Unreachable(node.name, _why(node, error))
+    return Unreachable(node.name, clause(_why(node, error)))
 
 
 def _host_key(node: Node, known_hosts: Path) -> HostError:
@@ -56,6 +57,8 @@ def _why(node: Node, error: Exception | None) -> str:
         return f"the node refused user {node.user} with key {node.key or '(the default ones)'}"
     if isinstance(error, asyncssh.KeyImportError):
         return f"key {node.key} cannot be used: {error}"
+    if isinstance(error, UnicodeError):
+        return f"what answers on port {node.port} does not speak SSH: {error}"
     if isinstance(error, asyncssh.DisconnectError):
         return f"connection lost: {error.reason}"
     return str(error)

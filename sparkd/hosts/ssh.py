@@ -30,6 +30,8 @@ CONNECT_S = 10.0
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 15.0
 """Between the beginnings of two attempts, so that a rebooted node is back 15 s after its sshd at the latest."""
 CLOSE_S = 1.0
+WATCH_S = 5.0
+"""Between two looks at our own socket files: without them a connection is of no use to anybody, and it would be kept."""
 SOCKET_PATH_BYTES = 107
 """Of sockaddr_un, without the closing zero."""
 
@@ -52,6 +54,7 @@ class SshHost:
         self._node, self._known_hosts, self._remote, self._changed = node, known_hosts, sockets, changed
         folder = run_dir / "nodes"
         self._local = Sockets(folder / f"{node.name}-docker.sock", folder / f"{node.name}.sock")
+        self._inodes: tuple[int, ...] = ()
         self._lost: HostError | None = Unreachable(node.name, "not connected yet")
 
     def docker_socket(self) -> Path:
@@ -85,11 +88,26 @@ class SshHost:
             async with self._connected(client) as connection:
                 await self._forward(connection)
                 self._now_connected()
-                await connection.wait_closed()
+                await self._until_lost(connection)
             self._now_lost(reason(self._node, self._known_hosts, client.ended_by))
         # ValueError: a key or known_hosts file that cannot be parsed.
         except (OSError, asyncssh.Error, ValueError) as error:
             self._now_lost(reason(self._node, self._known_hosts, error))
+
+    async def _until_lost(self, connection: asyncssh.SSHClientConnection) -> None:
+        """Until it is closed. Raises OSError when somebody took away the two sockets that lead into it."""
+        while True:
+            with anyio.move_on_after(WATCH_S):
+                await connection.wait_closed()
+                return
+            if self._inodes != self._opened():
+                raise OSError(f"its sockets in {self._local.docker.parent} were taken away; connecting again")
+
+    def _opened(self) -> tuple[int, ...]:
+        try:
+            return tuple(path.stat().st_ino for path in (self._local.docker, self._local.service))
+        except OSError:
+            return ()  # gone, or not to be reached: both mean that nobody can use them
 
     @asynccontextmanager
     async def _connected(self, client: _Client) -> AsyncIterator[asyncssh.SSHClientConnection]:
@@ -128,6 +146,7 @@ class SshHost:
                 raise OSError(f"socket path longer than {SOCKET_PATH_BYTES} bytes, choose a shorter paths.run: {local}")
             local.unlink(missing_ok=True)
             await connection.forward_local_path(str(local), str(remote))
+        self._inodes = self._opened()
 
     def _now_connected(self) -> None:
         self.connection += 1
@@ -137,7 +156,10 @@ class SshHost:
 
     def _now_lost(self, error: HostError) -> None:
         for local in (self._local.docker, self._local.service):
-            local.unlink(missing_ok=True)
+            try:
+                local.unlink(missing_ok=True)
+            except OSError as failed:  # a disk that became read only; nobody is given the path while the node is lost
+                log.debug("socket left behind", socket=str(local), why=failed.strerror)
         before, self._lost = self._lost, error
         if before is None:
             self.since = clock.now()

@@ -14,8 +14,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from sparkd.codec import Undecodable, decode, encode
 from sparkd.errors import SparkdError
-from sparkd.journal.codec import Undecodable, decode, encode
 from sparkd.journal.event import Event
 from sparkd.journal.lock import StateLock
 from sparkd.journal.memory import Memory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from sparkd.journal import spare, values
 from sparkd.journal.event import Event
+from sparkd.journal.values import COLUMNS
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -25,12 +26,13 @@ CREATE TABLE IF NOT EXISTS events (
     by TEXT NOT NULL, message TEXT NOT NULL, data TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS events_of ON events (deployment, id);
 """
-COLUMNS = ("id", "at", "deployment", "generation", "kind", "sentence", "reason", "cls", "signature", "by", "message")
-TABLES = ("meta", "states", "intents")
+TABLES = {"meta": ("key", "value"), "states": ("name", "json"), "intents": ("name", "json")}
+"""Name and value column of each."""
+VERSION = 1
+"""Of the schema, in the file's user_version. Columns may be added under the same number; a later one is not touched."""
 CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 PRUNE_EVERY = 50
-DATA_BYTES = 16 * 1024
-"""The details of one event; more is dropped, or a handful of events would fill the file."""
+MEMORY = "/dev/shm"
 
 
 @dataclass(slots=True)
@@ -81,6 +83,9 @@ class Store:
         self.close()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fresh = not self.path.exists()
+        if not fresh and self.path.stat().st_size == 0 and spare.read(self.path):
+            # A power cut does that; to SQLite it would be a new file, with nobody's wishes in it.
+            raise _damaged("it is empty")
         connection = sqlite3.connect(self.path, timeout=1.0, isolation_level=None)
         try:
             self._prepare(connection)
@@ -91,12 +96,20 @@ class Store:
         return fresh
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
+        connection.text_factory = values.readable
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > VERSION:
+            raise sqlite3.NotSupportedError(
+                f"it was written by a newer sparkd (schema {version}): install that one again"
+            )
         page = connection.execute("PRAGMA page_size").fetchone()[0]
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {4 * 1024 * 1024}")
         connection.execute(f"PRAGMA max_page_count = {self.max_bytes // page}")
         connection.executescript(SCHEMA)
+        if version < VERSION:
+            connection.execute(f"PRAGMA user_version = {VERSION}")
         verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
             raise _damaged(verdict)
@@ -131,18 +144,22 @@ class Store:
     # ---------------------------------------------------------------------------------------------------------- reading
 
     def rows(self) -> Rows:
-        """Everything but the events."""
-        return _rows(self._open_connection(), strict=True)
+        """Everything but the events; intents from their spare where the file has none."""
+        rows = _rows(self._open_connection(), strict=True)
+        if not rows.intents and (kept := spare.read(self.path)):
+            self.write(Batch(intents=dict(kept)))
+            rows.intents = kept
+        return rows
 
     def history(self, deployment: str | None, kind: str | None, limit: int, after_id: int) -> list[Event]:
         """Events in order of id: the first `limit` after `after_id`, or the last `limit` when that is 0."""
         clauses = ["id > ?"] + ["deployment = ?"] * (deployment is not None) + ["kind = ?"] * (kind is not None)
-        values = [after_id, *(value for value in (deployment, kind) if value is not None), limit]
+        asked = [after_id, *(values.storable(word) for word in (deployment, kind) if word is not None), limit]
         order = "ASC" if after_id else "DESC"
         query = (
             f"SELECT {', '.join(COLUMNS)}, data FROM events WHERE {' AND '.join(clauses)} ORDER BY id {order} LIMIT ?"
         )
-        found = [_event(row) for row in self._open_connection().execute(query, values)]
+        found = [values.event(row) for row in self._open_connection().execute(query, asked)]
         return found if after_id else found[::-1]
 
     def _open_connection(self) -> sqlite3.Connection:
@@ -160,9 +177,11 @@ class Store:
                 _upsert(connection, table, getattr(batch, table))
             connection.executemany(
                 f"INSERT OR IGNORE INTO events ({', '.join(COLUMNS)}, data) VALUES ({', '.join('?' * 12)})",
-                [(*(getattr(event, name) for name in COLUMNS), _data(event)) for event in batch.events],
+                [values.row(event) for event in batch.events],
             )
             transaction.kept = keep()
+        if batch.intents and transaction.kept:
+            spare.keep(self.path, _rows(connection, strict=True).intents)
         self._unpruned += len(batch.events)
         if self._unpruned >= PRUNE_EVERY:
             self._unpruned = 0
@@ -189,20 +208,29 @@ class Store:
 
 
 def salvage(path: Path) -> Rows:
-    """What can still be read of intents, states and owner from a damaged file; the rest is left empty."""
+    """What can still be read of intents, states and owner from a damaged file; the rest is left empty.
+
+    Intents that cannot come from their spare, which lies beside the place where the file was.
+    """
+    rows = Rows()
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1.0)) as connection:
-        return _rows(connection, strict=False)
-    return Rows()
+        connection.text_factory = values.readable
+        rows = _rows(connection, strict=False)
+    rows.intents = {**spare.read(path), **rows.intents}
+    return rows
 
 
 def read_copy(path: Path) -> tuple[Rows, list[Event]]:
-    """Rows and the last events of a file on a disk that cannot be written: SQLite needs room beside it even to read."""
-    with tempfile.TemporaryDirectory(prefix="sparkd-journal-") as folder:
+    """Rows and the last events of a file on a disk that cannot be written: SQLite needs room beside it even to read.
+
+    That room is memory where there is some: the folder for temporary files is mostly on the very disk that is full.
+    """
+    in_memory = MEMORY if os.access(MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="sparkd-journal-", dir=in_memory) as folder:
         copy = Path(folder) / path.name
-        for suffix in ("", "-wal"):
-            beside = path.with_name(path.name + suffix)
-            if beside.exists():
-                shutil.copyfile(beside, copy.with_name(copy.name + suffix))
+        for name in (path.name, f"{path.name}-wal", spare.NAME):
+            if (beside := path.with_name(name)).exists():
+                shutil.copyfile(beside, copy.with_name(name))
         store = Store(copy, max_events=1, max_bytes=1 << 30)
         try:
             store.open()
@@ -230,7 +258,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[_Transaction]:
 
 
 def _upsert(connection: sqlite3.Connection, table: str, rows: Mapping[str, str | None]) -> None:
-    key, value = ("key", "value") if table == "meta" else ("name", "json")
+    key, value = TABLES[table]
     for name, text in rows.items():
         if text is None:
             connection.execute(f"DELETE FROM {table} WHERE {key} = ?", (name,))
@@ -240,9 +268,11 @@ def _upsert(connection: sqlite3.Connection, table: str, rows: Mapping[str, str |
 
 def _rows(connection: sqlite3.Connection, strict: bool) -> Rows:
     rows = Rows()
-    for table, into in zip(TABLES, (rows.meta, rows.states, rows.intents), strict=True):
+    for (table, (key, value)), into in zip(TABLES.items(), (rows.meta, rows.states, rows.intents), strict=True):
         try:
-            into.update(connection.execute(f"SELECT * FROM {table}").fetchall())
+            into.update(
+                connection.execute(f"SELECT CAST({key} AS TEXT), CAST({value} AS TEXT) FROM {table}").fetchall()
+            )
         except sqlite3.Error:
             if strict:
                 raise  # only a damaged file may give what it still has
@@ -258,13 +288,3 @@ def _damaged(verdict: str) -> sqlite3.DatabaseError:
     error = sqlite3.DatabaseError(verdict)
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return error
-
-
-def _data(event: Event) -> str:
-    text = json.dumps(dict(event.data), default=str)
-    return text if len(text) <= DATA_BYTES else json.dumps({"dropped_bytes": len(text)})
-
-
-def _event(row: tuple[Any, ...]) -> Event:
-    named = dict(zip(COLUMNS, row[:-1], strict=True))
-    return Event(**named, data=json.loads(row[-1]))

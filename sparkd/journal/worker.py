@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import anyio
+import structlog
+
+log = structlog.get_logger("sparkd.journal")
 
 T = TypeVar("T")
 
@@ -62,13 +65,21 @@ class Job(Generic[T]):
         if self._finished:
             self._tell()
         elif self.undo is not None and self.error is None:
-            self.undo()
+            guarded(self.undo)
 
     def _tell(self) -> None:
         try:
             self.loop.call_soon_threadsafe(self.done.set)
         except RuntimeError:
             return  # the loop was closed while the disk hung; nobody is left to be told
+
+
+def guarded(work: Callable[[], None]) -> None:
+    """Work that nobody waits for. The thread outlives its bugs: without it every later call would only be late."""
+    try:
+        work()
+    except Exception:
+        log.exception("journal work failed", hint="this is a bug in sparkd; please report it with this trace")
 
 
 class Worker:
@@ -127,11 +138,11 @@ class Worker:
             try:
                 job = self._jobs.get(timeout=self._idle_s())
             except queue.Empty:
-                self._on_idle()
+                guarded(self._on_idle)
                 continue
             if job is None:
                 return
             if isinstance(job, Job):
                 job.run()
             else:
-                self._on_idle()
+                guarded(self._on_idle)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import random
+import resource
+import shutil
 import socket
+import subprocess
 import time
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
 import pytest
+import structlog
+from aiohttp import web
 
-from sparkd.api import gate, listen, routes
+from sparkd.api import gate, listen, routes, streams
 
+from ..waiting import until
 from .api_world import Place, running
 
 
@@ -174,3 +184,125 @@ async def test_a_client_that_reads_nothing_is_cut_off(monkeypatch: pytest.Monkey
                         break
             assert sent < 50_000_000
         await works(place)
+
+
+STOP = b"POST /api/v1/deployments/qwen/stop HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+
+
+async def said(place: Place, request: bytes) -> bytes:
+    """The answer on the Unix socket to a request that asks for the connection to be closed."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(place.sock))
+        sock.setblocking(False)
+        sock.sendall(request)
+        return await ended(sock)
+
+
+@pytest.mark.parametrize("token", [b"\xff\xfe" * 8, b"t" * 15 + b"\xff", "\u00e9".encode() * 8, b"\x01"])
+async def test_a_token_of_any_bytes_is_only_wrong(token: bytes, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t" * 16)
+    with structlog.testing.capture_logs() as logged:
+        async with running(token_file=str(tmp_path / "token")) as place:
+            request = STOP + b"Authorization: Bearer " + token + b"\r\nContent-Length: 2\r\n\r\n{}"
+            async with raw(place, 1, request) as [one]:
+                assert (await ended(one))[9:12] in (b"403", b"400")
+            assert place.daemon.asked == []
+    assert not [line for line in logged if line["log_level"] == "error"]
+
+
+@pytest.mark.parametrize(
+    "host", [b"[::1].evil.com", b"[::1]evil.com:9477", b"localhost.evil.com", b"localhost@evil.com"]
+)
+async def test_a_name_that_only_begins_well_is_a_foreign_one(host: bytes) -> None:
+    async with running() as place:
+        request = b"GET /api/v1/status HTTP/1.1\r\nConnection: close\r\nHost: " + host + b"\r\n\r\n"
+        async with raw(place, 1, request) as [one]:
+            assert (await ended(one))[9:12] == b"403"
+
+
+async def test_the_head_of_a_stream_ends_and_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bodies to HEAD are read as the next answer; and each of these went on for ever."""
+    monkeypatch.setattr(streams, "STREAMS", 1)
+    async with running() as place:
+        for path in ("/api/v1/events", "/api/v1/deployments/ds4-flash/logs?follow=true") * 3:
+            async with place.unix() as session, session.head(path) as answer:
+                assert answer.status == 200
+                assert answer.content_type in ("text/event-stream", "application/x-ndjson")
+            request = f"HEAD {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+            assert (await said(place, request)).endswith(b"\r\n\r\n")
+
+
+async def test_nothing_compressed_is_unpacked() -> None:
+    """300 kB became 300 MB, and everybody waited for it."""
+    async with running() as place:
+        body = zlib.compress(b"{}")
+        head = STOP + b"Content-Encoding: deflate\r\nContent-Length: %d\r\n\r\n" % len(body)
+        assert (await said(place, head + body))[9:12] == b"400"
+        assert place.daemon.asked == []
+
+
+async def test_what_clients_get_wrong_leaves_no_trace_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Or whoever likes fills the journal: each of these was logged with a stack trace, some as a bug in sparkd."""
+    with structlog.testing.capture_logs() as logged, caplog.at_level(logging.DEBUG):
+        async with running() as place:
+            for request in (b"FOO\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n", STOP + b"Content-Length: 9\r\n\r\n{"):
+                async with raw(place, 1, request) as [one]:
+                    one.shutdown(socket.SHUT_WR)
+                    await ended(one)
+            await said(place, STOP + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n")
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.connect(str(place.sock))
+                sock.sendall(STOP + b"Content-Length: 9\r\n\r\n{")  # and goes away in the middle
+            await anyio.wait_all_tasks_blocked()
+            await works(place)
+    assert not [record for record in caplog.records if record.name.startswith(("aiohttp", "sparkd"))]
+    assert not [line for line in logged if line["log_level"] == "error"]
+
+
+async def test_a_socket_that_was_taken_away_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "WATCH_S", 0.05)
+    async with running() as place:
+        place.sock.unlink()
+        await until("it is there again", place.sock.is_socket)
+        await works(place)
+        shutil.rmtree(place.sock.parent)
+        await until("it is there again with its folder", place.sock.is_socket)
+        await works(place)
+
+
+async def test_a_socket_that_somebody_else_has_by_now_is_left_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "WATCH_S", 0.05)
+    with structlog.testing.capture_logs() as logged:
+        async with running() as place:
+            place.sock.unlink()
+            with socket.socket(socket.AF_UNIX) as other:
+                other.bind(str(place.sock))
+                other.listen(100)
+                await until("it says so", lambda: any("cannot be made" in line["event"] for line in logged))
+                inode = place.sock.stat().st_ino
+            place.sock.unlink()
+            await until("it is there again", lambda: place.sock.is_socket() and place.sock.stat().st_ino != inode)
+            await works(place)
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system needs root")
+async def test_no_room_for_the_socket_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "WATCH_S", 0.05)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=1", "tmpfs", str(tmp_path)], check=True, timeout=60)
+    try:
+        async with listen.unix_server(web.Application(), tmp_path / "s"):
+            assert not (tmp_path / "s").exists()
+            subprocess.run(["mount", "-o", "remount,nr_inodes=9", str(tmp_path)], check=True, timeout=60)
+            await until("there is room", (tmp_path / "s").is_socket)
+        assert not (tmp_path / "s").exists()
+    finally:
+        subprocess.run(["umount", "--lazy", str(tmp_path)], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(("limit", "places"), [(1024, 256), (16384, 512), (-1, 512)])
+def test_two_full_listeners_leave_half_of_the_descriptors(
+    limit: int, places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limit, limit))
+    assert listen._places() == places

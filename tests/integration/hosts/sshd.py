@@ -81,9 +81,9 @@ class Worker:
         """As if the node lost its power, but with resets."""
         if self._acceptor is not None:
             self._acceptor.close()
+            self.cut()  # first: from Python 3.12.1 on the wait is for the connections too
             await self._acceptor.wait_closed()
             self._acceptor = None
-        self.cut()
 
     def cut(self) -> None:
         while self.connections:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketStream
 
 from sparkd.errors import HostError, Late, NodeRefused, NotOwner, ProtocolMismatch, Unreachable
 from sparkd.hosts import LocalHost, Sockets
@@ -244,6 +246,85 @@ async def test_garbage_is_an_error_of_the_node(host: LocalHost, monkeypatch: pyt
             with pytest.raises(Unreachable, match="makes no sense"):
                 await NodeClient(host, OWNER).call(op, {}, 3.0)
         group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def saying(socket: Path, raw: bytes, times: int = 1) -> AsyncIterator[None]:
+    """A service whose answer to everything is these bytes, over and over."""
+
+    async def serve(stream: SocketStream) -> None:
+        async with stream:
+            try:
+                await stream.receive()
+                for _ in range(times):
+                    await stream.send(raw)
+                await stream.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                return
+
+    async with await anyio.create_unix_listener(socket) as listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, serve)
+        yield
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" * 200_000,
+        b'{"done":true,"pid1_ticks":[]}',
+        b'{"done":true,"pid1_ticks":null}',
+        b'{"done":true,"pid1_ticks":1e999}',
+        b'{"done":true,"boot_id":{},"pid1_ticks":1}',
+        b'{"probe":{},"text":"x"}',
+        b'{"probe":"never asked","text":"x"}',
+    ],
+    ids=["nested", "list", "null", "infinite", "object", "no name", "not asked"],
+)
+async def test_no_answer_of_a_service_raises_anything_but_a_host_error(host: LocalHost, line: bytes) -> None:
+    """Whatever else left the client ended the look at every node, not only at this one."""
+    async with saying(host.node_socket(), line + b"\n"), aclosing(NodeClient(host, OWNER)) as client:
+        with pytest.raises(Unreachable, match="makes no sense"):
+            await client.probe({"boot": None}, 3.0)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"protocols": [1e999]}, {"boot_id": {}}, {"pid1_ticks": "7"}, {"protocols": ["\ud800" * 5000]}]
+)
+async def test_a_hello_of_odd_values_is_a_mismatch(host: LocalHost, changed: Mapping[str, Any]) -> None:
+    answer = json.dumps({"ok": True, "result": {**HELLO, **changed}}).encode() + b"\n"
+    async with saying(host.node_socket(), answer), aclosing(NodeClient(host, OWNER)) as client:
+        with pytest.raises(ProtocolMismatch) as caught:
+            await client.greet()
+        assert caught.value.why.isprintable()
+        assert len(caught.value.why) <= 300
+
+
+async def test_words_of_a_service_are_one_short_printable_line(host: LocalHost) -> None:
+    """They end in a status, in the journal and on a terminal, which an escape sequence would take over."""
+    answer = {"ok": False, "code": "failed\x1b[31m", "error": "\x1b[2Jgone\n\ud800" + "x" * 1_000_000}
+    line = json.dumps(answer).encode() + b"\n"
+    async with saying(host.node_socket(), line), aclosing(NodeClient(host, OWNER)) as client:
+        with pytest.raises(NodeRefused) as caught:
+            await client.probe({"boot": None}, 3.0)
+        assert caught.value.why.startswith("[2Jgone x")
+        assert len(caught.value.why) == 300
+        assert caught.value.code == "failed [31m"
+
+
+async def test_text_of_a_service_can_be_written_down(host: LocalHost) -> None:
+    lines = b'{"probe":"boot","text":"a\\ud800b"}\n{"done":true,"boot_id":"b","pid1_ticks":1}\n'
+    async with saying(host.node_socket(), lines), aclosing(NodeClient(host, OWNER)) as client:
+        assert (await client.probe({"boot": None}, 3.0)).texts == {"boot": "a?b"}
+
+
+async def test_an_answer_without_an_end_is_cut_off(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkd.hosts.client.MAX_ANSWER_BYTES", 100_000)
+    async with saying(host.node_socket(), b'{"probe":"boot","text":"x"}\n' * 1000, times=10**9):
+        probed = await NodeClient(host, OWNER).probe({"boot": None, "system": None}, 30.0)
+    assert probed.texts == {"boot": "x"}
+    assert "longer than 100000 bytes" in probed.errors["system"].why
 
 
 async def test_the_connection_is_lost_in_the_middle_of_a_look(folder: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 import time
+from contextlib import aclosing
 from pathlib import Path
 
 import anyio
 import asyncssh
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
 from sparkd.errors import HostError, HostKeyChanged, Late, Unreachable
 from sparkd.hosts import SshHost, make, ssh
@@ -164,7 +167,52 @@ async def test_a_run_folder_that_is_too_deep(folder: Path) -> None:
             await until_refused(host, "choose a shorter paths.run")
 
 
+async def test_a_run_folder_that_is_none(folder: Path) -> None:
+    """Neither made nor cleaned up: that is a reason to be told, and not the end of the daemon."""
+    async with worker(folder) as there:
+        (folder / "run").write_text("a file")
+        host = there.host()
+        async with running(host):
+            await until_refused(host, "run")
+            (folder / "run").unlink()
+            await until("it is connected once the folder can be made", lambda: connected(host))
+
+
+@pytest.mark.parametrize("banner", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-\xff\xfe\r\n", b"\xff" * 5000])
+async def test_what_answers_does_not_speak_ssh(folder: Path, banner: bytes) -> None:
+    async def serve(stream: SocketStream) -> None:
+        async with stream:
+            await stream.send(banner)
+
+    async with (
+        worker(folder) as there,
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(listener.serve, serve)
+        port = listener.extra(SocketAttribute.local_port)
+        there.pin(port)
+        host = there.host(there.node(port=port))
+        async with running(host):
+            await until("there is a reason", lambda: why_not(host).why != "not connected yet")
+            assert type(why_not(host)) is Unreachable
+            assert why_not(host).why.isprintable()
+        group.cancel_scope.cancel()
+
+
 # ----------------------------------------------------------------------------------------------------------------- lost
+
+
+async def test_sockets_that_were_taken_away_are_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection itself stays well, so nothing else would ever make them again."""
+    monkeypatch.setattr(ssh, "WATCH_S", 0.05)
+    async with worker(folder) as there, real_service(there.sockets.service, folder / "state"):
+        host = there.host()
+        async with running(host), aclosing(NodeClient(host, OWNER)) as client:
+            await until("it is connected", lambda: connected(host))
+            shutil.rmtree(folder / "run")
+            await until("it is connected again", lambda: host.connection == 2 and connected(host))
+            await client.greet()
 
 
 async def test_lost_and_back(folder: Path) -> None:

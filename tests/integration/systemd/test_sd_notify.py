@@ -28,6 +28,22 @@ def test_fields_arrive_in_one_datagram(manager: socket.socket) -> None:
     assert manager.recv(4096) == b"READY=1\nSTATUS=ds4 is serving, for 10 min now"
 
 
+@pytest.mark.parametrize(
+    ("words", "arrives"),
+    [
+        ("x" * 1_000_000, b"x" * 900),
+        ("\u2713" * 1_000_000, "\u2713".encode() * 900),
+        ("half a \ud800 character", b"half a character"),
+        ("an \x1b[31m escape, a \0 byte", b"an [31m escape, a byte"),
+    ],
+    ids=["long", "long and wide", "half a character", "control"],
+)
+def test_no_words_keep_the_watchdog_from_being_fed(manager: socket.socket, words: str, arrives: bytes) -> None:
+    """systemd takes 4096 bytes at the most, and nothing with a zero byte in it."""
+    assert systemd.notify(WATCHDOG="1", STATUS=words) is True
+    assert manager.recv(1 << 20) == b"WATCHDOG=1\nSTATUS=" + arrives
+
+
 def test_a_manager_that_does_not_read_holds_up_nothing(manager: socket.socket) -> None:
     sent = [systemd.notify(WATCHDOG="1") for _ in range(5000)]
     assert sent[0] is True

@@ -56,6 +56,7 @@ def test_the_unit_keeps_its_promises() -> None:
         "User": "sparkd",
         "Group": "sparkd-svc",
         "ExecStart": "/opt/sparkd/bin/sparkd run",
+        "ExecReload": '/opt/sparkd/bin/sparkd ctl reload -m "systemctl reload"',
         "Restart": "always",
         "StartLimitIntervalSec": "0",
         "RestartPreventExitStatus": "2 7",
