@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkd import clock
-from sparkd.act.runner import describe
+from sparkd.act.runner import describe, result
 from sparkd.journal import Event, Journal
 from sparkd.metrics import Counters
 from sparkd.model.decision import Cause, Intent, SendCanary, State
@@ -51,6 +51,10 @@ class Chronicle:
         self.heard(await self.journal.record(event))
         self._count(name, kind, state)
 
+    async def told(self, event: Event) -> None:
+        """Journal what concerns no deployment alone."""
+        self.heard(await self.journal.record(event))
+
     async def ended(self, name: str, state: State, intent: Intent, started_at: float, outcome: Outcome) -> None:
         """Journal how an action ended. A canary that was answered is no news."""
         canary = outcome.value
@@ -62,6 +66,8 @@ class Chronicle:
         said = f"done in {took:.1f} s" if outcome.ok else f"failed after {took:.1f} s: {outcome.error}"
         if isinstance(canary, Canary) and not canary.ok:
             said = f"no answer after {took:.1f} s: {canary.why}"
+        if told := result(outcome):
+            said = f"{said}; {told}"
         kind = type(outcome.action).__name__
         data = {"action": kind, "ok": outcome.ok, "seconds": round(took, 3), "value": _plain(outcome.value)}
         sentence = f"{describe(outcome.action)}: {said}"

@@ -7,50 +7,45 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
 import structlog
+from anyio.abc import TaskGroup
 
 import sparkd
-from sparkd import api, hosts, http, metrics, notify, settings, systemd
-from sparkd.errors import DockerStopped
-from sparkd.hosts.client import NodeClient
+from sparkd import api, http, loading, metrics, notify, systemd
+from sparkd.connections import CLOSE_S, Connections, Reach
 from sparkd.journal import AlreadyOwned, Journal, JournalError
-from sparkd.model.config import Node
-from sparkd.observe import NodeAccess
-from sparkd.runtimes.docker import DockerRuntime
+from sparkd.ledger import Ledger
+from sparkd.model.config import Config
+from sparkd.reaching import reaching
+from sparkd.reloading import Reloading
 from sparkd.service import Service
-from sparkd.settings import Config
 from sparkd.supervisor import Supervisor
 
 log = structlog.get_logger("sparkd")
 
 FAILED, OWNED = 1, 7
 """Exit codes: the state cannot be read; another sparkd owns it."""
-CLOSE_S = 3.0
-"""For closing connections at the end; a dead peer must not delay the end of the daemon."""
-
-
-Reach = Callable[[Node, str, Callable[[], None]], tuple[hosts.Host, NodeAccess]]
-"""(node, our owner id, wake) -> how the node is reached. The demo has another one; all else is the same."""
 
 
 def run(config_path: Path) -> int:
     """Run until SIGTERM. Returns the exit code; raises ConfigError for a sparkd.yaml that cannot be used."""
-    config = settings.load(config_path)
-    run_dir = Path(config.cluster.paths.run)
-    known_hosts = (config_path if config_path.is_dir() else config_path.parent) / "known_hosts"
-
-    def reach(node: Node, owner: str, wake: Callable[[], None]) -> tuple[hosts.Host, NodeAccess]:
-        host = hosts.make(node, run_dir / "nodes", known_hosts, changed=wake)
-        return host, _access(node, host, owner)
-
-    return serve(config, reach)
+    try:
+        config = anyio.run(loading.load, config_path)
+    except loading.NotLoaded as error:
+        print(f"sparkd: {error}", file=sys.stderr)
+        return FAILED
+    return serve(config, reaching(Path(config.cluster.paths.run), config_path), config_path)
 
 
-def serve(config: Config, reach: Reach) -> int:
-    """The daemon with this configuration and these nodes, until SIGTERM. Returns the exit code."""
+def serve(config: Config, reach: Reach, config_path: Path | None = None) -> int:
+    """The daemon with this configuration and these nodes, until SIGTERM. Returns the exit code.
+
+    `config_path` is where it is read again; without one it cannot be.
+    """
     _log_for_journald()
     journal = Journal(Path(config.cluster.paths.state))
     try:
@@ -59,46 +54,42 @@ def serve(config: Config, reach: Reach) -> int:
         print(f"sparkd: {error}", file=sys.stderr)
         return OWNED
     try:
-        return anyio.run(_main, config, reach, journal)
+        return anyio.run(_main, config, reach, journal, config_path)
     except* JournalError as errors:
         # What people wanted is unknown, and unknown must not become a default: no supervision is better than a wrong one.
         print(f"sparkd: {errors.exceptions[0]}", file=sys.stderr)
     return FAILED
 
 
-async def _main(config: Config, reach: Reach, journal: Journal) -> int:
+async def _main(config: Config, reach: Reach, journal: Journal, config_path: Path | None) -> int:
     await journal.open()
-    owner = await journal.owner()
-    cluster, counters = config.cluster, metrics.Counters()
+    cluster, counters, wake = config.cluster, metrics.Counters(), _Wake()
     async with anyio.create_task_group() as group:
-        wake = _Wake()
-        reached = {name: reach(node, owner, wake) for name, node in cluster.nodes.items()}
-        access = {name: node for name, (_, node) in reached.items()}
-        supervisor = Supervisor(
-            cluster=cluster,
-            deployments={deployment.name: deployment for deployment in config.deployments},
-            broken=config.broken,
-            journal=journal,
-            access=access,
-            owner=owner,
-            captures=Path(cluster.paths.state) / "captures",
-            counters=counters,
-        )
-        wake.target = supervisor.wake
-        await supervisor.load()
+        connections = Connections(reach, await journal.owner(), wake, group)
         notifier = notify.Notifier(cluster.notify, counters)
-        service = Service(supervisor, notifier)
-        await service.learn()
-        supervisor.published = _Systemd(service).published
-        async with _closing(access, journal, notifier), api.serve(service, cluster, counters):
-            for host, node in reached.values():
-                group.start_soon(host.run)
-                group.start_soon(node.docker.events, supervisor.wake)
-            group.start_soon(notifier.run)
-            group.start_soon(supervisor.run)
-            await _until_told_to_end()
-            systemd.notify(STOPPING="1", STATUS="ending; the engines go on")
-            group.cancel_scope.cancel()
+        async with _closing(connections, journal, notifier):
+            await connections.follow(cluster.nodes)
+            supervisor = Supervisor(
+                ledger=Ledger(config, journal, counters),
+                journal=journal,
+                access=connections.access,
+                owner=connections.owner,
+                captures=Path(cluster.paths.state) / "captures",
+                counters=counters,
+            )
+            wake.target = supervisor.wake
+            await supervisor.ledger.load()
+            read = None if config_path is None else partial(loading.load, config_path)
+            service = Service(supervisor, notifier, Reloading(read, supervisor, connections, notifier))
+            await service.learn()
+            watch = None if config_path is None else Watch(config_path, service, group)
+            supervisor.published = _Published(service, watch).after_cycle
+            async with api.serve(service, cluster, counters):
+                group.start_soon(notifier.run)
+                group.start_soon(supervisor.run)
+                await _until_told_to_end(service)
+                systemd.notify(STOPPING="1", STATUS="ending; the engines go on")
+                group.cancel_scope.cancel()
     return 0
 
 
@@ -112,43 +103,28 @@ class _Wake:
         self.target()
 
 
-def _access(node: Node, host: hosts.Host, owner: str) -> NodeAccess:
-    def socket() -> Path:
-        # Only a Docker that was seen running is dialled: a connection would wake one that a person stopped.
-        if access.docker_runs is not True:
-            raise DockerStopped(node.name, "Docker was not seen running there")
-        return host.docker_socket()
-
-    access = NodeAccess(
-        client=NodeClient(host, owner),
-        docker=DockerRuntime(node.name, socket),
-    )
-    return access
-
-
 @asynccontextmanager
-async def _closing(access: dict[str, NodeAccess], journal: Journal, notifier: notify.Notifier) -> AsyncIterator[None]:
+async def _closing(connections: Connections, journal: Journal, notifier: notify.Notifier) -> AsyncIterator[None]:
     try:
         yield
     finally:
         notifier.close()
         with anyio.move_on_after(CLOSE_S, shield=True):
-            for node in access.values():
-                await node.docker.aclose()
-                await node.client.aclose()
+            await connections.aclose()
             await http.aclose()
             await journal.aclose()
 
 
 @dataclass(slots=True)
-class _Systemd:
+class _Published:
     """After every cycle: publish, tell systemd what was decided, and feed its watchdog: from the loop, never from a timer."""
 
     service: Service
+    watch: Watch | None
     ready: bool = False
     said: str = ""
 
-    async def published(self, supervisor: Supervisor) -> None:
+    async def after_cycle(self, supervisor: Supervisor) -> None:
         shown = await self.service.publish()
         fields = {"WATCHDOG": "1"}
         status = str(shown["verdict"])
@@ -160,16 +136,50 @@ class _Systemd:
             self.ready = True
             log.info("first look done", cluster=supervisor.cluster.cluster, version=sparkd.__version__)
         systemd.notify(**fields)
+        if self.watch is not None and supervisor.cluster.reload.watch:
+            await self.watch.look()
 
 
-async def _until_told_to_end() -> None:
+async def _until_told_to_end(service: Service) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
-        async for number in received:
-            if number is signal.SIGHUP:
-                log.info("SIGHUP ignored: restart sparkd to read its configuration again; engines go on")
-                continue
-            log.info("ending", signal=number.name)
-            return
+        async with anyio.create_task_group() as group:
+            async for number in received:
+                if number is not signal.SIGHUP:
+                    log.info("ending", signal=number.name)
+                    group.cancel_scope.cancel()
+                    return
+                group.start_soon(_reload, service, "SIGHUP")
+
+
+async def _reload(service: Service, by: str) -> None:
+    """Read the configuration again for somebody who waits for no answer: what became of it is logged and shown."""
+    try:
+        answer = await service.reload(by, "")
+    except api.Refusal as error:
+        log.error("reload refused: the configuration stays as it was", by=by, why=str(error))
+    else:
+        log.info("reloaded", by=by, what=answer["sentence"])
+
+
+@dataclass(slots=True)
+class Watch:
+    """After every cycle, where `reload.watch` says so: reload when the files are others than before, and have stayed so for
+    one cycle: an editor or a copy may be in the middle of it."""
+
+    path: Path
+    service: Service
+    group: TaskGroup
+    loaded: frozenset[object] | None = None
+    last: frozenset[object] | None = None
+
+    async def look(self) -> None:
+        now = await anyio.to_thread.run_sync(loading.signature, self.path)
+        if self.loaded is None:
+            self.loaded = now
+        elif now != self.loaded and now == self.last:
+            self.loaded = now
+            self.group.start_soon(_reload, self.service, "a changed file")
+        self.last = now
 
 
 def _log_for_journald() -> None:

@@ -5,12 +5,7 @@ Delivery has its own tasks and bounded queues: a receiver that hangs holds up ne
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
-import os
-import signal
-import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -18,13 +13,14 @@ from typing import Any
 
 import anyio
 import structlog
-from anyio.abc import Process
-from anyio.streams.memory import MemoryObjectReceiveStream
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from sparkd import clock
+from sparkd.delivery import call, post
 from sparkd.errors import SparkdError
 from sparkd.metrics import Counters
-from sparkd.model.config import Notify, Webhook
+from sparkd.model.config import Notify
 from sparkd.model.words import between, duration, stopped
 
 log = structlog.get_logger("sparkd.notify")
@@ -142,6 +138,9 @@ def _silent(node: Json, at: str, notice_s: float) -> bool:
 
 # ----------------------------------------------------------------------------------------------------------- delivery
 
+Channel = tuple[Send, MemoryObjectSendStream[Notification], MemoryObjectReceiveStream[Notification]]
+"""How it is delivered, and the queue of what is to be, from both ends."""
+
 
 class Notifier:
     """Delivers notices to the webhook and the hooks of `notify`. `run` is a task of the daemon; `offer` never waits."""
@@ -158,16 +157,26 @@ class Notifier:
         quiet_s: float = 3600.0,
     ) -> None:
         self._counters, self._tries, self._first_pause_s = counters, tries, first_pause_s
-        self._deadline_s, self._quiet_s = deadline_s, quiet_s
+        self._deadline_s, self._quiet_s, self._queued = deadline_s, quiet_s, queued
+        self._channels: dict[str, Channel] = {}
+        self._group: TaskGroup | None = None
+        self._said: dict[str, tuple[str, str | None, float]] = {}
+        self.configure(notify)
+
+    def configure(self, notify: Notify) -> None:
+        """Deliver to these from now on; what is queued for those before is still delivered to them."""
         channels: dict[str, Send] = {}
         if notify.webhook is not None:
-            channels["webhook"] = partial(post, notify.webhook, deadline_s=deadline_s)
+            channels["webhook"] = partial(post, notify.webhook, deadline_s=self._deadline_s)
         for number, program in enumerate(notify.exec, 1):
-            channels[f"exec-{number}"] = partial(call, (program,), deadline_s=deadline_s)
+            channels[f"exec-{number}"] = partial(call, (program,), deadline_s=self._deadline_s)
+        for _, into, _ in self._channels.values():
+            into.close()
         self._channels = {
-            name: (send, *anyio.create_memory_object_stream[Notification](queued)) for name, send in channels.items()
+            name: (send, *anyio.create_memory_object_stream[Notification](self._queued))
+            for name, send in channels.items()
         }
-        self._said: dict[str, tuple[str, str | None, float]] = {}
+        self._begin()
 
     def offer(self, note: Notification) -> None:
         """Queue for every channel. What was said of the same thing less than `quiet_s` ago is not said again."""
@@ -191,9 +200,14 @@ class Notifier:
 
     async def run(self) -> None:
         """Deliver until cancelled."""
-        async with anyio.create_task_group() as group:
+        async with anyio.create_task_group() as self._group:
+            self._begin()
+            await anyio.sleep_forever()
+
+    def _begin(self) -> None:
+        if self._group is not None:
             for name, (send, _, queue) in self._channels.items():
-                group.start_soon(self._deliver, name, send, queue)
+                self._group.start_soon(self._deliver, name, send, queue)
 
     def close(self) -> None:
         """What is still queued is given up."""
@@ -202,10 +216,11 @@ class Notifier:
             queue.close()
 
     async def _deliver(self, name: str, send: Send, queue: MemoryObjectReceiveStream[Notification]) -> None:
-        async for note in queue:
-            outcome = "sent" if await self._try(name, send, note.body()) else "failed"
-            self._counters.notified(name, outcome)
-            log.info("notice", channel=name, kind=note.kind, deployment=note.deployment, outcome=outcome)
+        with queue:
+            async for note in queue:
+                outcome = "sent" if await self._try(name, send, note.body()) else "failed"
+                self._counters.notified(name, outcome)
+                log.info("notice", channel=name, kind=note.kind, deployment=note.deployment, outcome=outcome)
 
     async def _try(self, name: str, send: Send, body: bytes) -> bool:
         pause = self._first_pause_s
@@ -213,73 +228,9 @@ class Notifier:
             try:
                 await send(body)
                 return True
-            except (SparkdError, OSError, TimeoutError) as error:
+            except (SparkdError, OSError, ValueError) as error:  # ValueError: a path or an address that can be none
                 log.warning("a notice was not delivered", channel=name, why=str(error), tries_left=left)
             if left:
                 await anyio.sleep(pause)
                 pause *= 2
         return False
-
-
-class NotDelivered(SparkdError):
-    """A receiver did not take it."""
-
-
-async def post(webhook: Webhook, body: bytes, *, deadline_s: float) -> None:
-    """POST to the webhook, signed where there is a secret. Raises NotDelivered, HostError, OSError or TimeoutError."""
-    from sparkd.http import post_json  # the daemon has it loaded; a process that never sends needs it not
-
-    headers = {}
-    if webhook.secret_file is not None:
-        with anyio.fail_after(deadline_s):
-            # Read now: a secret that was changed counts from the next notice on.
-            secret = (await anyio.Path(webhook.secret_file).read_bytes()).strip()
-        if not secret:
-            raise NotDelivered(f"{webhook.secret_file} is empty, and unsigned nothing is sent")
-        headers["X-Sparkd-Signature"] = f"sha256={hmac.new(secret, body, hashlib.sha256).hexdigest()}"
-    status = await post_json(webhook.url, body, headers, deadline_s)
-    if not 200 <= status < 300:
-        raise NotDelivered(f"the webhook answered {status}")
-
-
-async def call(argv: tuple[str, ...], body: bytes, *, deadline_s: float) -> None:
-    """Run a hook with the JSON on its standard input. Raises NotDelivered, OSError, or TimeoutError after killing it.
-
-    It gets its own session, so that what it started goes with it, and none of the daemon's environment.
-    """
-    environment = {name: os.environ[name] for name in ("PATH", "LANG", "HOME") if name in os.environ}
-    process = await anyio.open_process(
-        argv,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-        start_new_session=True,
-    )
-    try:
-        with anyio.fail_after(deadline_s):
-            await _feed(process, body)
-            code = await process.wait()
-    finally:
-        with anyio.CancelScope(shield=True), anyio.move_on_after(deadline_s):
-            if process.returncode is None:
-                _kill_group(process.pid)
-            await process.aclose()
-    if code:
-        raise NotDelivered(f"{argv[0]} ended with {code}")
-
-
-async def _feed(process: Process, body: bytes) -> None:
-    assert process.stdin is not None  # asked for above
-    try:
-        await process.stdin.send(body)
-        await process.stdin.aclose()
-    except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
-        return  # it does not read; its exit code tells whether it minds
-
-
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return  # all of it ended by itself

@@ -20,7 +20,9 @@ class Wish:
     generation: int
 
 
-def changed(intent: Intent, verb: str, lost: frozenset[str], by: str, message: str, at: float) -> Intent:
+def changed(
+    intent: Intent, verb: str, lost: frozenset[str], by: str, message: str, at: float, clean: bool = False
+) -> Intent:
     """The intent after this verb. A start or restart also releases: a person who asks for it wants it tried now."""
     said = replace(intent, by=by, message=message, at=at)
     match verb:
@@ -29,7 +31,8 @@ def changed(intent: Intent, verb: str, lost: frozenset[str], by: str, message: s
         case "stop":
             return replace(said, wanted="stopped", lost=intent.lost | lost)
         case "restart":
-            return replace(said, wanted="up", restart=intent.restart + 1)
+            asked = intent.restart + 1
+            return replace(said, wanted="up", restart=asked, clean=asked if clean else intent.clean)
         case "pause":
             return replace(said, paused=True)
         case "resume":

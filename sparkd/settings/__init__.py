@@ -1,8 +1,10 @@
-"""The YAML files of a configuration directory -> frozen values, or every problem and what to write instead."""
+"""The YAML files of a configuration directory -> frozen values, or every problem and what to write instead.
+
+The daemon never imports this: pydantic and the YAML library stay in memory for good. It asks a child (`sparkd.loading`).
+"""
 
 from __future__ import annotations
 
-from sparkd.settings.deployment import digest, merge_profile
-from sparkd.settings.files import Config, check, load, load_deployment
+from sparkd.settings.files import check, load, load_deployment
 
-__all__ = ["Config", "check", "digest", "load", "load_deployment", "merge_profile"]
+__all__ = ["check", "load", "load_deployment"]

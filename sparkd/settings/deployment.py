@@ -10,18 +10,13 @@ from typing import NamedTuple
 
 from sparkd.engines.args import canonical
 from sparkd.errors import Problem
-from sparkd.model.config import Cluster, Deployment, Policy
+from sparkd.model.config import LAUNCH, Cluster, Deployment, Policy
 from sparkd.settings.deployment_rules import findings
-from sparkd.settings.shape import Finding, place, shape, suggestion
+from sparkd.settings.shape import Finding, place, refused, shape, suggestion
 from sparkd.settings.tree import Item, describe, from_plain
 
 FIXED = ("name", "engine", "runtime", "hardware", "nodes", "profile", "profiles")
 """What a profile cannot change: it is another way to run the same deployment."""
-
-_LAUNCH = (
-    *("name", "engine", "runtime", "hardware", "nodes", "image", "user", "model", "served_name", "port", "master_port"),
-    *("command", "container", "env", "node_env", "secrets", "args", "mods"),
-)
 
 
 class Loaded(NamedTuple):
@@ -59,7 +54,8 @@ def _one(tree: Item, file: str, cluster: Cluster | None, profile: str | None) ->
     if profile is not None:
         tree = merge_profile(tree, profile).with_child("profile", from_plain(profile, ("profile",)))
     stand_ins = {"name": file, "engine": "vllm", "nodes": []}
-    shaped = shape(Deployment, _with_policy(tree, cluster), file, stand_ins)
+    whole = _with_policy(tree, cluster)
+    shaped = shape(Deployment, whole, file, stand_ins)
     if shaped.value is None:
         return Loaded(None, shaped.problems, tree)
     deployment = replace(shaped.value, file=file, digest=digest(shaped.value))
@@ -67,7 +63,7 @@ def _one(tree: Item, file: str, cluster: Cluster | None, profile: str | None) ->
     kept = (
         found
         for found in findings(deployment, cluster)
-        if not (found.path[0] in absent or _inherited(found, shaped.tree))
+        if not (found.path[0] in absent or _inherited(found, shaped.tree) or refused(found, whole, shaped.tree))
     )
     return Loaded(deployment, (*shaped.problems, *(place(found, shaped.tree, file) for found in kept)), tree)
 
@@ -112,7 +108,7 @@ def _merged(base: Item, over: Item) -> Item:
 
 def digest(deployment: Deployment) -> str:
     """sha256 (hex) of what shapes the ranks: two files with the same digest run the same, whatever their policies."""
-    whole = {key: value for key, value in asdict(deployment).items() if key in _LAUNCH}
+    whole = {key: value for key, value in asdict(deployment).items() if key in LAUNCH}
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 

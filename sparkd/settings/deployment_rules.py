@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 from sparkd.engines import ENGINES
@@ -14,23 +15,28 @@ from sparkd.settings import rules
 from sparkd.settings.shape import Finding, suggestion
 from sparkd.settings.tree import Path
 
-RUNTIMES = ("docker",)
-HARDWARE = ("gb10", "gpu", "cpu")
+RUNTIMES = ("docker", "process")
 
-_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 _SECRET = re.compile(r"(_TOKEN|_KEY|_SECRET)$|PASSWORD")
 """DESIGN rule 13: names whose values are secrets."""
 _MODEL_ID = r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?"
+_USER = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"
+_ULIMITS = (
+    *("as", "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice"),
+    *("nofile", "nproc", "rss", "rtprio", "rttime", "sigpending", "stack"),
+)
+"""setrlimit(2), as the node service takes them."""
 _IMAGE = r"[a-z0-9][\w./:@-]*"
-_OPEN_KEYS = {
-    ("memory",): ("gate", "reserve"),
+OPEN_KEYS: dict[Path, tuple[str, ...]] = {
+    ("memory",): ("gate", "reads", "weights", "reserve"),
     ("memory", "reserve"): ("head", "worker"),
     ("provides",): ("modules", "binaries"),
     ("build_metadata",): ("path", "equals"),
     ("warmup", "expect"): ("reasoning", "contains"),
 }
 """Mappings of free values, whose keys are fixed all the same."""
-_MARKER_KEYS = ("path", "pattern", "count", "key", "equals")
+MARKER_KEYS = ("path", "pattern", "count", "key", "equals")
 
 
 def findings(d: Deployment, cluster: Cluster | None) -> Iterator[Finding]:
@@ -44,11 +50,12 @@ def _words(d: Deployment) -> Iterator[Finding]:
     yield from rules.name(("name",), d.name, rules.SMALL_NAME, "deployment name")
     yield from _supported(("engine",), d.engine, ENGINES, "engine")
     yield from _supported(("runtime",), d.runtime, RUNTIMES, "runtime")
-    yield from rules.choice(("hardware",), d.hardware, HARDWARE)
-    yield from rules.choice(("warmup", "api"), d.warmup.api, ("chat", "completions"))
+    yield from rules.word(("hardware",), d.hardware)
+    yield from rules.word(("warmup", "api"), d.warmup.api)
     yield from rules.checks(("checks",), d.checks)
-    if "gate" in d.memory:
-        yield from rules.choice(("memory", "gate"), d.memory["gate"], ("auto", "off"))
+    for key in ("gate", "reads"):
+        if key in d.memory:
+            yield from rules.word(("memory", key), d.memory[key])
     for name in d.profiles:
         yield from rules.name(("profiles", name), name, rules.SMALL_NAME, "profile name")
     if d.mods:
@@ -79,6 +86,8 @@ def _what_runs(d: Deployment) -> Iterator[Finding]:
         yield from _image(d.image)
         if d.user is not None:
             yield Finding(("user",), "`user` is for the process runtime", "write `container: {user: …}`")
+    elif d.runtime == "process":
+        yield from _process(d)
     if not d.model:
         yield Finding(("model",), "`model` is missing", "write its path as the rank sees it, or its name on the hub")
     elif d.model.startswith("/") or not re.fullmatch(_MODEL_ID, d.model):
@@ -92,6 +101,29 @@ def _image(image: str | None) -> Iterator[Finding]:
         yield Finding(("image",), "`image` is missing", "write the image that runtime docker runs")
     elif not re.fullmatch(_IMAGE, image):
         yield Finding(("image",), f"`{image}` is no image reference", "write REGISTRY/NAME:TAG in small letters")
+
+
+def _process(d: Deployment) -> Iterator[Finding]:
+    """A unit of systemd sees its node as it is: what only a container can have is refused, not ignored."""
+    if d.image is not None:
+        yield Finding(("image",), "runtime process runs no image", "leave it out, or write `runtime: docker`")
+    if d.user is None:
+        yield Finding(("user",), "`user` is missing", "write the user that the ranks run as, such as `user: vllm`")
+    elif not re.fullmatch(_USER, d.user):
+        yield Finding(("user",), f"`{d.user}` is no name of a user", "write a name, not a number")
+    if not d.command:
+        fix = "write the program and what follows it, such as `command: [/srv/vllm/bin/vllm, serve]`"
+        yield Finding(("command",), "`command` is missing", fix)
+    else:
+        yield from rules.absolute(("command", 0), d.command[0])
+    for key in (field.name for field in fields(ContainerSpec) if field.name not in ("ulimits", "workdir", "memory")):
+        if getattr(d.container, key) != getattr(ContainerSpec(), key):
+            fix = "leave it out: a process has its node's devices, networks, files and journal"
+            yield Finding(("container", key), f"`{key}` is for containers, not for runtime process", fix)
+    for name in d.container.ulimits:
+        if name not in _ULIMITS:
+            fix = suggestion(name, _ULIMITS)
+            yield Finding(("container", "ulimits", name), f"`{name}` is no limit of a process", fix)
 
 
 def _nodes(d: Deployment) -> Iterator[Finding]:
@@ -173,7 +205,7 @@ def _variables(path: Path, env: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _variable_name(path: Path, name: str) -> Iterator[Finding]:
-    if not re.fullmatch(_VARIABLE, name):
+    if not re.fullmatch(VARIABLE, name):
         yield Finding(path, f"`{name}` is no name of a variable", "use letters, digits and underscores")
     elif name in IDENTITY:
         yield Finding(path, f"`{name}` tells whose a process is and is set by sparkd", "use another name")
@@ -181,10 +213,10 @@ def _variable_name(path: Path, name: str) -> Iterator[Finding]:
 
 def _container(d: Deployment) -> Iterator[Finding]:
     c, at = d.container, ("container",)
-    yield from rules.choice((*at, "network"), c.network, ("host",))
-    yield from rules.choice((*at, "ipc"), c.ipc, ("host", "private"))
+    yield from rules.word((*at, "network"), c.network)
+    yield from rules.word((*at, "ipc"), c.ipc)
     if c.gpus is not None:
-        yield from rules.choice((*at, "gpus"), c.gpus, ("all",))
+        yield from rules.word((*at, "gpus"), c.gpus)
     yield from rules.size((*at, "shm_size"), c.shm_size)
     yield from rules.size((*at, "memory"), c.memory)
     yield from rules.absolute((*at, "workdir"), c.workdir)
@@ -212,10 +244,10 @@ def _mounts(c: ContainerSpec) -> Iterator[Finding]:
 
 
 def _open_mappings(d: Deployment) -> Iterator[Finding]:
-    for path, known in _OPEN_KEYS.items():
+    for path, known in OPEN_KEYS.items():
         value: Any = d
         for step in path:
-            value = value.get(step) if isinstance(value, Mapping) else getattr(value, step)
+            value = value.get(step) if isinstance(value, Mapping) else getattr(value, str(step))
         if isinstance(value, Mapping):
             yield from rules.keys(path, value, known, suggestion)
     if not isinstance(d.warmup.expect.get("reasoning", True), bool):
@@ -223,10 +255,14 @@ def _open_mappings(d: Deployment) -> Iterator[Finding]:
     if not isinstance(d.warmup.expect.get("contains", ""), str):
         yield Finding(("warmup", "expect", "contains"), "expected a text", "write it in quotes")
     for index, marker in enumerate(d.markers):
-        yield from rules.keys(("markers", index), marker, _MARKER_KEYS, suggestion)
+        yield from rules.keys(("markers", index), marker, MARKER_KEYS, suggestion)
         yield from _path_in(("markers", index), marker)
     yield from _path_in(("build_metadata",), d.build_metadata)
-    reserve = d.memory.get("reserve")
+    if d.memory.get("weights") is not None:
+        yield from rules.size(("memory", "weights"), str(d.memory["weights"]))
+    reserve = d.memory.get("reserve", {})
+    if not isinstance(reserve, Mapping):
+        yield Finding(("memory", "reserve"), "expected a mapping", "write {head: 6GiB, worker: 2GiB}")
     for name, size in reserve.items() if isinstance(reserve, Mapping) else ():
         yield from rules.size(("memory", "reserve", name), str(size))
 

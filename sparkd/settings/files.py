@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkd.errors import ConfigError, Problem
-from sparkd.model.config import BrokenDeployment, Cluster, Deployment
+from sparkd.model.config import BrokenDeployment, Cluster, Config, Deployment
 from sparkd.settings.cluster import cluster_of
 from sparkd.settings.deployment import Loaded, deployment_of
 from sparkd.settings.reader import MAX_BYTES, parse
@@ -16,16 +16,6 @@ from sparkd.settings.tree import Item
 
 CLUSTER_FILE = "sparkd.yaml"
 DEPLOYMENTS = "deployments"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    """`files` are all that were read. A name is in `deployments` or in `broken`, never in both."""
-
-    cluster: Cluster
-    deployments: tuple[Deployment, ...]
-    broken: tuple[BrokenDeployment, ...] = ()
-    files: tuple[str, ...] = ()
 
 
 def load(path: Path, profiles: Mapping[str, str] | None = None) -> Config:

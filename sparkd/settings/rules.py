@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from sparkd.closest import closest
 from sparkd.model.config import Policy
 from sparkd.model.size import parse_size
 from sparkd.settings.shape import Finding
 from sparkd.settings.tree import Path
 
 PORT = (1, 65535)
-_RANGES = {"port": PORT, "master_port": PORT, "jitter": (0, 1)}
+RANGES = {"port": PORT, "master_port": PORT, "jitter": (0, 1)}
 _DURATION_PAIRS = (("suspect_after", "stalled_after"), ("stalled_after", "busy_after"))
+MOST = 1_000_000_000
+"""Of any duration or count: 31 years. Beyond it clocks and C libraries overflow."""
 CHECK_LEVELS = ("off", "warn", "fail")
+WORDS: dict[Path, tuple[str, ...]] = {
+    ("policy", "drift"): CHECK_LEVELS,
+    ("cleanup", "remove_strays"): ("own", "holders", "never"),
+    ("hardware",): ("gb10", "gpu", "cpu"),
+    ("warmup", "api"): ("chat", "completions"),
+    ("memory", "gate"): ("auto", "off"),
+    ("memory", "reads"): ("free", "available"),
+    ("container", "network"): ("host",),
+    ("container", "ipc"): ("host", "private"),
+    ("container", "gpus"): ("all",),
+}
+"""Keys that take one of a few words."""
 
 
 def choice(path: Path, value: object, allowed: Iterable[str]) -> Iterator[Finding]:
     """One of a few words."""
     allowed = tuple(allowed)
     if value not in allowed:
-        near = difflib.get_close_matches(str(value), allowed, n=1)
-        yield Finding(path, f"`{value}` means nothing here", "write " + (near[0] if near else " or ".join(allowed)))
+        meant = closest(str(value), allowed) or " or ".join(allowed)
+        yield Finding(path, f"`{value}` means nothing here", f"write {meant}")
+
+
+def word(path: Path, value: object) -> Iterator[Finding]:
+    """One of the key's own few words."""
+    yield from choice(path, value, WORDS[path])
 
 
 def name(path: Path, value: str, pattern: str, what: str) -> Iterator[Finding]:
@@ -82,16 +101,18 @@ def numbers(value: Any, path: Path = ()) -> Iterator[Finding]:
 
 
 def _number(path: Path, value: float) -> Iterator[Finding]:
-    low, high = _RANGES.get(str(path[-1]), (None, None))
+    low, high = RANGES.get(str(path[-1]), (None, None))
     if low is not None and high is not None:
         if not low <= value <= high:
             yield Finding(path, f"{value:g} is out of range", f"write a number from {low} to {high}")
     elif value <= 0:
         yield Finding(path, f"{value:g} is not more than 0", "write a number above 0")
+    elif value > MOST:
+        yield Finding(path, f"{value:g} is more than anything here can mean", f"write a number up to {MOST}")
 
 
 def policy(path: Path, value: Policy) -> Iterator[Finding]:
-    yield from choice((*path, "drift"), value.drift, CHECK_LEVELS)
+    yield from word((*path, "drift"), value.drift)
     for sooner, later in _DURATION_PAIRS:
         first, second = getattr(value, sooner), getattr(value, later)
         if first > second > 0:

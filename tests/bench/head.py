@@ -12,7 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sparkd import daemon, hosts, settings, supervisor
+import anyio
+
+from sparkd import daemon, hosts, loading, supervisor
 from sparkd.demo.layout import deployment, load
 from sparkd.demo.node import DemoNode
 from sparkd.hosts import Host, Sockets
@@ -78,7 +80,7 @@ def main(folder: str) -> int:
     node_client = DemoNode
     if clocks.gap_s is not None:
         supervisor.GAP_S, node_client = clocks.gap_s, FastNode
-    config = settings.load(layout.folder / "etc")
+    config = anyio.run(loading.load, layout.folder / "etc")
 
     def reach(node: Node, owner: str, wake: Callable[[], None]) -> tuple[Host, NodeAccess]:
         sockets = Sockets(docker=docker_socket(layout, node.name), service=layout.service(node.name))
@@ -93,7 +95,7 @@ def main(folder: str) -> int:
 
 def _with(deployment: Deployment, policy: Policy, clocks: Clocks) -> Deployment:
     """The demo's deployment on the real clocks."""
-    return replace(deployment, policy=policy, health=Health(canary_after=clocks.canary_after_s))
+    return replace(deployment, runtime="docker", policy=policy, health=Health(canary_after=clocks.canary_after_s))
 
 
 if __name__ == "__main__":

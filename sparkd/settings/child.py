@@ -1,0 +1,26 @@
+"""`python -m sparkd.settings.child PATH`: a configuration directory -> one JSON object on stdout, for `sparkd.loading`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from sparkd import __version__
+from sparkd.codec import encode
+from sparkd.errors import ConfigError
+from sparkd.settings import load
+
+
+def main(path: str) -> None:
+    """Good or bad configuration alike end with 0: what cannot be used is an answer too."""
+    try:
+        answer = {"config": encode(load(Path(path)))}
+    except ConfigError as error:
+        answer = {"problems": [asdict(problem) for problem in error.problems]}
+    json.dump({"version": __version__, **answer}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
