@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest
 
-.PHONY: help demo test test-fast lint lab lab-down bench nightly clean
+.PHONY: help demo test test-fast lint lab lab-down bench docs nightly clean
 
 help:
 	@echo "make demo      the whole daemon on two local nodes with a simulated engine: a fault, a recovery"
@@ -16,6 +16,7 @@ help:
 	@echo "make lint      ruff, mypy --strict, import contracts"
 	@echo "make lab       start the lab and leave it running (root); make lab-down removes it"
 	@echo "make bench     measure what docs/architecture.md promises, as a table and bench-results.json"
+	@echo "make docs      write docs/cli.md, the manual page, docs/configuration.md and the schemas anew"
 	@echo "make nightly   what takes longer than make test"
 
 $(VENV)/.ready: pyproject.toml
@@ -52,6 +53,9 @@ lab-down: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m tests.bench
+
+docs: $(VENV)/.ready
+	$(BIN)/python -m tests.docs
 
 nightly: $(VENV)/.ready
 	$(PYTEST) tests -m nightly

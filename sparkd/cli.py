@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from sparkd import __version__
-from sparkd.ctl.client import Api, default_socket
-from sparkd.ctl.commands import Ordered, ctl
-from sparkd.ctl.ending import printable_output
-from sparkd.ctl.errors import CtlError
-from sparkd.ctl.names import suggestion
+from sparkd.check_cli import check as check_nodes
+from sparkd.compare_cli import compare
+from sparkd.ctl.changing import ctl
+from sparkd.ctl.ending import ending, printable_output
+from sparkd.ctl.errors import USAGE
+from sparkd.ctl.groups import Ordered, Whole
 from sparkd.ctl.text import count
 from sparkd.demo.cli import demo
 
 if TYPE_CHECKING:
     from sparkd.errors import Problem
-    from sparkd.model.rank import RankSpec
 
-NO_OWNER = "00000000-0000-0000-0000-000000000000"
-"""Shown as the owner while no daemon answers: its id is made at its first start."""
+EPILOG = """\b
+sparkd demo                   see it work, without root, Docker or GPU
+sparkd config check           is the configuration right?
+sparkd ctl status             does it serve, and why not?
 
-RENDER_DEADLINE_S = 1.0
-
-COMPLETION = """\b
-Completion of commands, options and deployment names (bash; zsh and fish likewise):
-  eval "$(_SPARKD_COMPLETE=bash_source sparkd)"
+The Tab key knows commands, options, and the names of deployments and nodes:
+sparkd completion --help says how to switch that on. The manual is
+docs/cli.md, and man sparkd.
 """
 
 config_option = click.option(
@@ -45,7 +44,40 @@ config_option = click.option(
 )
 
 
-@click.group(cls=Ordered, context_settings={"help_option_names": ["-h", "--help"]}, epilog=COMPLETION)
+def _names(ctx: click.Context) -> dict[str, int]:
+    """Deployment -> how many ranks it has, from the files; nothing where they cannot be read."""
+    from pathlib import Path
+
+    from sparkd.errors import ConfigError
+    from sparkd.preview import known
+    from sparkd.settings import load
+
+    try:
+        return known(load(Path(ctx.params["config_path"])))
+    except ConfigError:
+        return {}  # a message here would land in the middle of the line that is being typed
+
+
+def _complete_deployments(ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
+    return [name for name in _names(ctx) if name.startswith(typed)]
+
+
+def _complete_ranks(ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
+    named = ctx.params.get("deployment")
+    most = max((count for name, count in _names(ctx).items() if named in (None, name)), default=0)
+    return [str(rank) for rank in range(most) if str(rank).startswith(typed)]
+
+
+class Sparkd(Ordered):
+    """The whole command."""
+
+    def invoke(self, ctx: click.Context) -> None:
+        """A reader that went away (`| head`) is no failure, whichever command wrote to it; ctrl-C says nothing."""
+        run_typed = super().invoke
+        ctx.exit(ending(lambda: int(run_typed(ctx) or 0), as_json=False))
+
+
+@click.group(cls=Sparkd, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
 @click.version_option(__version__, message="sparkd %(version)s", help="The version of this command.")
 def cli() -> None:
     """Keeps multi-node language-model servers answering, and says why when they don't."""
@@ -58,6 +90,10 @@ def run(config_path: str) -> None:
 
     Exits 2 when sparkd.yaml cannot be used, 7 when another sparkd owns the
     state. A broken deployment file holds that deployment alone.
+
+    \b
+    sparkd run
+    sparkd run --config ./config
     """
     from pathlib import Path
 
@@ -74,7 +110,11 @@ def run(config_path: str) -> None:
 
 @cli.group(cls=Ordered)
 def config() -> None:
-    """Work on the configuration."""
+    """Work on the configuration.
+
+    \b
+    sparkd config check
+    """
 
 
 @config.command()
@@ -120,9 +160,26 @@ def check(path: str | None, config_path: str, as_json: bool) -> None:
     click.get_current_context().exit(2 if problems else 0)
 
 
+@config.command()
+@click.option("--deployment", is_flag=True, help="Of a deployment file, not of sparkd.yaml.")
+def schema(deployment: bool) -> None:
+    """JSON Schema of sparkd.yaml, for editors: keys, types, defaults, meanings.
+
+    An editor with a YAML language server reads it where the first line of the file names it:
+    # yaml-language-server: $schema=PATH-OR-URL
+
+    \b
+    sparkd config schema > schema/sparkd.json
+    sparkd config schema --deployment > schema/deployment.json
+    """
+    from sparkd.settings.schema import cluster_schema, deployment_schema
+
+    click.echo(json.dumps(deployment_schema() if deployment else cluster_schema(), indent=2))
+
+
 @cli.command()
-@click.argument("deployment")
-@click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this rank.")
+@click.argument("deployment", required=False, shell_complete=_complete_deployments)
+@click.option("--rank", type=Whole(min=0), metavar="N", shell_complete=_complete_ranks, help="Only this rank.")
 @click.option(
     "--format",
     "form",
@@ -132,81 +189,80 @@ def check(path: str | None, config_path: str, as_json: bool) -> None:
     help="A docker command line, the values as JSON, or a shell script.",
 )
 @config_option
-def render(deployment: str, rank: int | None, form: str, config_path: str) -> None:
+def render(deployment: str | None, rank: int | None, form: str, config_path: str) -> None:
     """What would run: argv, environment and container of every rank.
 
-    Secrets are shown as the files they come from. Owner and generation are the running daemon's where it answers.
+    Needs no daemon. Secrets are shown as the files they come from. Owner and generation are the running daemon's where
+    it answers. DEPLOYMENT may be left out where there is exactly one.
 
     \b
     sparkd render ds4-flash --rank 1
     sparkd render ds4-flash --format json
     """
-    from sparkd import render as forms
-
-    specs = _specs(deployment, rank, config_path)
-    if form == "json":
-        click.echo(json.dumps(forms.as_json(specs), indent=2))
-        return
-    write = forms.as_docker if form == "docker" else forms.as_script
-    for spec in specs:
-        if form == "docker":
-            click.echo(f"# rank {spec.rank} on {spec.node}")
-        click.echo(write(spec).rstrip("\n"))
-        if spec is not specs[-1]:
-            click.echo()
+    click.get_current_context().exit(ending(lambda: _render(deployment, rank, form, config_path), as_json=False))
 
 
 @cli.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def version(as_json: bool) -> None:
-    """The version of this command; the daemon's is in `sparkd ctl status`."""
+    """The version of this command; the daemon's is in its status.
+
+    \b
+    sparkd version --json
+    """
     click.echo(json.dumps({"schema": 1, "version": __version__}) if as_json else f"sparkd {__version__}")
 
 
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what makes the Tab key know sparkd's commands and names.
+
+    Commands and options, deployments (of `render` from the files, else from the daemon), nodes, ranks.
+
+    \b
+    sparkd completion bash > /etc/bash_completion.d/sparkd
+    sparkd completion zsh > /usr/local/share/zsh/site-functions/_sparkd
+    sparkd completion fish > ~/.config/fish/completions/sparkd.fish
+
+    For this shell only, in bash: eval "$(sparkd completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None  # the choice above
+    click.echo(kind(cli, {}, "sparkd", "_SPARKD_COMPLETE").source())
+
+
+cli.add_command(check_nodes)
+cli.add_command(compare)
 cli.add_command(ctl)
 cli.add_command(demo)
 
 
-def _specs(name: str, rank: int | None, config_path: str) -> tuple[RankSpec, ...]:
-    """The deployment's ranks, as they would be created; ends the command with 2 where there are none to show."""
+def _render(name: str | None, rank: int | None, form: str, config_path: str) -> int:
     from pathlib import Path
 
+    from sparkd import render as forms
     from sparkd.errors import ConfigError
-    from sparkd.render import rank_specs
-    from sparkd.settings import load
+    from sparkd.preview import specs
 
     try:
-        loaded = load(Path(config_path))
+        found = specs(Path(config_path), name, rank)
     except ConfigError as error:
         _complain(error.problems)
-        sys.exit(2)
-    broken = next((one for one in loaded.broken if one.name == name), None)
-    if broken:
-        click.echo("\n".join(broken.problems), err=True)
-        sys.exit(2)
-    deployment = next((one for one in loaded.deployments if one.name == name), None)
-    if deployment is None:
-        names = [one.name for one in loaded.deployments] + [one.name for one in loaded.broken]
-        hint = suggestion(name, names) if names else "none is configured"
-        raise click.UsageError(f"there is no deployment {name!r}; {hint}")
-    owner, generation = _identity(name)
-    specs = rank_specs(deployment, loaded.cluster.nodes, owner, generation)
-    if rank is not None and rank >= len(specs):
-        raise click.UsageError(f"{name} has no rank {rank}: its ranks are 0 to {len(specs) - 1}")
-    return specs if rank is None else (specs[rank],)
-
-
-def _identity(name: str) -> tuple[str, int]:
-    """Owner id and generation, from the daemon where it answers; rendering needs no daemon."""
-    from sparkd.ctl.answers import Status, read
-
-    api = Api(default_socket(), RENDER_DEADLINE_S)
-    try:
-        status = read(Status, api.get("/api/v1/status"))
-    except CtlError:
-        return NO_OWNER, 1
-    running = next((one.generation for one in status.deployments if one.name == name), None)
-    return status.daemon.owner or NO_OWNER, max(1, running or 1)
+        return USAGE
+    if form == "json":
+        click.echo(json.dumps(forms.as_json(found), indent=2))
+        return 0
+    write = forms.as_docker if form == "docker" else forms.as_script
+    for spec in found:
+        if form == "docker":
+            click.echo(f"# rank {spec.rank} on {spec.node}")
+        click.echo(write(spec).rstrip("\n"))
+        if spec is not found[-1]:
+            click.echo()
+    return 0
 
 
 def _problem(problem: Problem) -> dict[str, object]:

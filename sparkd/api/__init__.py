@@ -12,7 +12,17 @@ import anyio
 from sparkd.api.gate import Gate
 from sparkd.api.listen import SocketBusy, tcp_server, unix_server
 from sparkd.api.routes import Routes
-from sparkd.api.service import Conflict, Invalid, NotFound, Operation, Refusal, Service, Unwritable
+from sparkd.api.service import (
+    Conflict,
+    Invalid,
+    NotFound,
+    Operation,
+    Refusal,
+    Service,
+    Unread,
+    Unusable,
+    Unwritable,
+)
 from sparkd.api.streams import Hub
 from sparkd.metrics import Counters, Exporter
 from sparkd.model.config import Cluster
@@ -26,6 +36,8 @@ __all__ = [
     "Refusal",
     "Service",
     "SocketBusy",
+    "Unread",
+    "Unusable",
     "Unwritable",
     "serve",
 ]

@@ -6,15 +6,18 @@ import math
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
 import anyio
 from aiohttp import web
 
-from sparkd.api import parse
-from sparkd.api.gate import Gate, answer, boundary, peer_id
+from sparkd.api import captures, parse
+from sparkd.api.gate import HEADERS, Gate, answer, boundary, peer_id
 from sparkd.api.page import PAGE, PAGE_HEADERS
 from sparkd.api.service import Invalid, NotFound, Service
 from sparkd.api.streams import Places, event, line, relay
+from sparkd.checks import CHECKS
+from sparkd.checks.report import listing
 from sparkd.errors import SparkdError
 from sparkd.journal import as_json
 from sparkd.metrics import Exporter
@@ -51,9 +54,17 @@ class Routes:
             "/api/v1/operations/{id}": self.operation,
             "/api/v1/deployments/{name}/logs": self.logs,
             "/api/v1/deployments/{name}/why": self.why,
+            "/api/v1/deployments/{name}/captures": self.captures,
+            "/api/v1/deployments/{name}/captures/{generation}": self.capture,
+            "/api/v1/deployments/{name}/captures/{generation}/logs": self.capture_logs,
+            "/api/v1/deployments/{name}/checks": self.checks,
+            "/api/v1/deployments/{name}/cleanup": self.cleanup,
+            "/api/v1/checks": self.all_checks,
         }.items():
             app.router.add_get(path, handler)
+        app.router.add_post("/api/v1/deployments/{name}/checks", self.check)
         app.router.add_post("/api/v1/deployments/{name}/{verb}", self.operate)
+        app.router.add_post("/api/v1/reload", self.reload)
         return app
 
     # ----------------------------------------------------------------------------------------------------------- look
@@ -101,6 +112,34 @@ class Routes:
     async def why(self, request: web.Request) -> web.Response:
         return answer(self.service.why(self._name(request)))
 
+    async def checks(self, request: web.Request) -> web.Response:
+        """What the last run of the checks found."""
+        return answer(self.service.checks(self._name(request)))
+
+    async def cleanup(self, request: web.Request) -> web.Response:
+        """What a start would take away now, `clean=true` for one that begins with empty caches."""
+        return answer(await self.service.cleanup(self._name(request), parse.truth(request.query, "clean")))
+
+    async def all_checks(self, request: web.Request) -> web.Response:
+        return answer(listing(CHECKS))
+
+    async def captures(self, request: web.Request) -> web.Response:
+        """What was saved of failed generations."""
+        return answer(await anyio.to_thread.run_sync(captures.listing, self._saved(request)))
+
+    async def capture(self, request: web.Request) -> web.Response:
+        return answer(await anyio.to_thread.run_sync(captures.inspects, self._saved(request), _generation(request)))
+
+    async def capture_logs(self, request: web.Request) -> web.Response:
+        tail = parse.whole_number(request.query, "tail", 200, 1, 10_000)
+        asked = (self._saved(request), _generation(request), tail)
+        found = await anyio.to_thread.run_sync(captures.lines, *asked)
+        headers = {**HEADERS, "Content-Type": "application/x-ndjson"}
+        return web.Response(body=b"".join(map(line, found)), headers=headers)
+
+    def _saved(self, request: web.Request) -> Path:
+        return self.service.captures(self._name(request))
+
     async def operation(self, request: web.Request) -> web.Response:
         id = request.match_info["id"]
         found = self.service.operation(id)
@@ -119,7 +158,7 @@ class Routes:
         async with self.service.subscribe() as messages:
             yield event("status", status(self.service.view()))
             async for kind, body in messages:
-                yield event(kind, body)
+                yield event(kind, {"schema": 1, **body})
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
         name = self._name(request)
@@ -146,18 +185,36 @@ class Routes:
         by = await self.gate.writer(request)
         name = self._name(request)
         verb = parse.known_name(request.match_info["verb"], parse.VERBS, "verb")
-        try:
-            with anyio.fail_after(BODY_S):
-                raw = await request.read()
-        except TimeoutError:
-            raise Invalid(f"the body did not come within {BODY_S:g} s", "send it at once") from None
+        raw = await self._body(request)
         operation = parse.operation(raw, verb, self.service.view().nodes, by)
         id = await self.service.operate(name, verb, operation)
         return answer({"schema": 1, "operation": id}, 202, {"Location": f"/api/v1/operations/{id}"})
 
+    async def check(self, request: web.Request) -> web.Response:
+        """Run the checks now. They change nothing, but cost the nodes some work: for those who may write."""
+        await self.gate.writer(request)
+        return answer(await self.service.check(self._name(request)))
+
+    async def reload(self, request: web.Request) -> web.Response:
+        """Answers when it is done, or refused: a second or so, and at most the loop's own deadlines."""
+        by = await self.gate.writer(request)
+        message = parse.message(await self._body(request))
+        return answer(await self.service.reload(by, message))
+
+    async def _body(self, request: web.Request) -> bytes:
+        try:
+            with anyio.fail_after(BODY_S):
+                return await request.read()
+        except TimeoutError:
+            raise Invalid(f"the body did not come within {BODY_S:g} s", "send it at once") from None
+
     def _name(self, request: web.Request) -> str:
         known = (one.name for one in self.service.view().deployments)
         return parse.known_name(request.match_info["name"], known, "deployment")
+
+
+def _generation(request: web.Request) -> int:
+    return parse.whole_number(request.match_info, "generation", 0, 0, 2**31)
 
 
 def _retry_after(deployment: dict[str, object], at: str) -> int:

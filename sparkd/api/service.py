@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from sparkd.errors import SparkdError
@@ -53,6 +54,23 @@ class Unwritable(Refusal):
     code, status = "unwritable", 503
 
 
+class Unusable(Refusal):
+    """A configuration that cannot be used: every problem on a line of its own. What was there before goes on."""
+
+    code, status = "config", 422
+
+    def __init__(self, problems: Sequence[object]) -> None:
+        count = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"
+        listed = "\n".join(str(problem) for problem in problems)
+        super().__init__(f"nothing was changed: {count} in the configuration\n{listed}", "sparkd config check")
+
+
+class Unread(Refusal):
+    """The configuration could not be read at all, through no fault of its own."""
+
+    code, status = "unread", 503
+
+
 class Busy(Refusal):
     """Too many are listening already."""
 
@@ -81,6 +99,10 @@ class Service(Protocol):
         """Write down what is wanted; returns the operation's id. Raises Conflict, NotFound, Unwritable."""
         ...
 
+    async def reload(self, by: str, message: str) -> Mapping[str, Any]:
+        """Read the configuration again; what became of it. Raises Unusable and Unread; then nothing was changed."""
+        ...
+
     def operation(self, id: str) -> Mapping[str, Any] | None:
         """How an operation stands, or None when there is none of this id."""
         ...
@@ -95,6 +117,22 @@ class Service(Protocol):
 
     def logs(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:
         """Lines of every rank: `at`, `rank`, `node`, `stream`, `text`."""
+        ...
+
+    def checks(self, name: str) -> Mapping[str, Any]:
+        """The JSON object of `ctl check`, as of the last run. Raises NotFound before the first."""
+        ...
+
+    async def check(self, name: str) -> Mapping[str, Any]:
+        """The same of a run made now. Raises Conflict while nothing can be checked."""
+        ...
+
+    async def cleanup(self, name: str, clean: bool) -> Mapping[str, Any]:
+        """What a start would take away on each node, in bytes; asks the nodes, and changes nothing."""
+        ...
+
+    def captures(self, name: str) -> Path:
+        """The folder with what was saved of its failed generations; it may not exist."""
         ...
 
     def why(self, name: str) -> Mapping[str, Any]:

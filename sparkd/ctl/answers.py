@@ -10,6 +10,7 @@ from types import UnionType
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 from sparkd.ctl.errors import Unreached
+from sparkd.ctl.text import clean
 
 T = TypeVar("T")
 
@@ -101,6 +102,22 @@ class Counts(NamedTuple):
     slows: int = 0
 
 
+class Change(NamedTuple):
+    """One key of a deployment: as it runs, and as its file has it by now."""
+
+    key: str
+    running: str | None = None
+    file: str | None = None
+
+
+class Pending(NamedTuple):
+    """What the file of a running deployment says by now."""
+
+    changes: tuple[Change, ...] = ()
+    problems: tuple[str, ...] = ()
+    removed: bool = False
+
+
 class Deployment(NamedTuple):
     name: str
     wanted: str
@@ -112,6 +129,7 @@ class Deployment(NamedTuple):
     profile: str | None = None
     hold: Hold | None = None
     restart_pending: bool = False
+    pending: Pending | None = None
     next: Planned | None = None
     start: Start | None = None
     last_failure: Failure | None = None
@@ -135,6 +153,7 @@ class Daemon(NamedTuple):
     loop_age_s: float | None = None
     read_only_disk: bool = False
     owner: str | None = None
+    problems: tuple[str, ...] = ()
 
 
 class Status(NamedTuple):
@@ -186,6 +205,7 @@ class Why(NamedTuple):
     sentence: str | None = None
     rule: str | None = None
     reason: str | None = None
+    pending: Pending | None = None
 
 
 class History(NamedTuple):
@@ -199,6 +219,38 @@ class Line(NamedTuple):
     rank: int
     node: str
     at: Moment | None = None
+
+
+class Row(NamedTuple):
+    """What one check found on one node."""
+
+    code: str
+    status: str
+    severity: str = ""
+    node: str | None = None
+    rank: int | None = None
+    text: str = ""
+    evidence: tuple[str, ...] = ()
+    fix: str = ""
+
+
+class Checks(NamedTuple):
+    deployment: str = ""
+    seconds: float = 0.0
+    checks: tuple[Row, ...] = ()
+
+
+class Known(NamedTuple):
+    """One check, as `--list` shows it."""
+
+    code: str
+    severity: str
+    description: str = ""
+    needs: tuple[str, ...] = ()
+
+
+class AllChecks(NamedTuple):
+    checks: tuple[Known, ...] = ()
 
 
 def read(kind: type[T], answer: object, where: str = "the answer") -> T:
@@ -245,6 +297,12 @@ def _plain(kind: Any, value: object, where: str) -> Any:
     return value
 
 
+def _text(kind: Any, value: object, where: str) -> str:
+    """Without what a terminal obeys: the daemon's sentences quote engines, containers and nodes. `--json` is left as it is."""
+    text: str = _plain(kind, value, where)
+    return text if text.isprintable() else "\n".join(map(clean, text.split("\n")))
+
+
 def _number(_kind: Any, value: object, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _garbled(f"{where} should be a number, not {type(value).__name__}")
@@ -263,7 +321,7 @@ def _garbled(what: str) -> Unreached:
 
 
 _READERS: dict[Any, Callable[[Any, object, str], Any]] = {
-    str: _plain,
+    str: _text,
     int: _plain,
     bool: _plain,
     float: _number,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import click
 
 from sparkd.ctl.answers import Deployment, Status, read
+from sparkd.ctl.cleaning import sentences, would_clean
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import NotConfirmed, Refused, Usage
 from sparkd.ctl.names import pick, suggestion
@@ -44,6 +45,7 @@ class Asked(NamedTuple):
     dry_run: bool = False
     wait: bool = False
     timeout_s: float | None = None
+    clean: bool = False
 
 
 def change(api: Api, verb: str, name: str | None, asked: Asked, as_json: bool) -> int:
@@ -55,10 +57,10 @@ def change(api: Api, verb: str, name: str | None, asked: Asked, as_json: bool) -
     _check_nodes(status, asked.assume_lost)
     effect = _effect(verb, deployment, status, asked)
     if asked.dry_run:
-        return _dry_run(verb, deployment, effect, as_json)
+        return _dry_run(api, verb, deployment, effect, asked.clean, as_json)
     if (VERBS[verb].asks or asked.assume_lost) and not asked.yes:
         _confirm(effect)
-    body = {"message": asked.message, "assume_lost": list(asked.assume_lost), "clean": False, "to": None}
+    body = {"message": asked.message, "assume_lost": list(asked.assume_lost), "clean": asked.clean, "to": None}
     answer = api.post(f"/api/v1/deployments/{quote(deployment.name)}/{verb}", body)
     operation = Operation(str(answer.get("operation", "")), verb, deployment.name)
     if asked.wait:
@@ -78,6 +80,8 @@ def _effect(verb: str, deployment: Deployment, status: Status, asked: Asked) -> 
     if VERBS[verb].asks and deployment.serving:
         began = since(deployment)
         effect.append("It is serving" + (f" since {ago(began, status.at)}." if began is not None else "."))
+    if asked.clean:
+        effect.append("Its compile caches are emptied first, so this start takes as long as the very first one.")
     for node in asked.assume_lost:
         view = status.node(node)
         effect.append(
@@ -120,18 +124,30 @@ def _come_true(verb: str, deployment: Deployment) -> str:
     return true.get(verb) or ""
 
 
-def _dry_run(verb: str, deployment: Deployment, effect: list[str], as_json: bool) -> int:
+def _dry_run(api: Api, verb: str, deployment: Deployment, effect: list[str], clean: bool, as_json: bool) -> int:
     """Raises Refused where the daemon would refuse."""
     _refuse(verb, deployment)
     already = _come_true(verb, deployment)
     would = f"do nothing: {deployment.name} is already {already}" if already else effect[0]
     text = " ".join([f"would {would}.", *([] if already else effect[1:])])
+    cleaned = would_clean(api, deployment.name, clean) if verb in ("start", "restart") and not already else {}
     if as_json:
-        answer = {"schema": 1, "dry_run": True, "verb": verb, "deployment": deployment.name, "text": text}
+        answer = {
+            "schema": 1,
+            "dry_run": True,
+            "verb": verb,
+            "deployment": deployment.name,
+            "text": text,
+            "cleanup": cleaned,
+        }
         print(json.dumps(answer, indent=2))
     else:
         up = count(sum(rank.state == "up" for rank in deployment.ranks), "rank")
         say(text)
+        if cleaned:
+            say("It would first take away, as of now:")
+            for sentence in sentences(cleaned):
+                say(sentence, indent="  ")
         say(f"Now: phase {deployment.phase}, wanted {deployment.wanted}, {up} up. Nothing was changed.")
     return 0
 

@@ -1,7 +1,8 @@
 """Turns a path of the daemon's API into its JSON: HTTP/1.1 over a Unix socket, by hand.
 
 http.client would pull in the email package and nearly double what `ctl status` costs; one request per connection is all
-that is needed. Every wait has a deadline; a stream hands out None when nothing came for `tick_s`.
+that is needed. Every wait has a deadline, and so has an answer as a whole; a stream hands out None when nothing came for
+`tick_s`. What is behind the socket need not be sparkd.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ import errno
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
 from sparkd.ctl.answers import check_schema
 from sparkd.ctl.errors import Refused, Unreached
+from sparkd.ctl.text import clean
 
 DEFAULT_SOCKET = "/run/sparkd/sparkd.sock"
 ANSWER_BYTES_MAX = 64 << 20
+"""Of an answer, and of one line of a stream."""
+HEAD_BYTES_MAX = 65536
+QUEUE_PAUSE_S = 0.05
 SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
 
 FIXES = {
@@ -62,7 +68,7 @@ class Api:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(self.deadline_s)
         try:
-            connection.connect(self.path)
+            self._connect(connection)
             connection.sendall(head.encode() + b"\r\n" + body)
         except TimeoutError:
             connection.close()
@@ -81,6 +87,17 @@ class Api:
             raise
         return reply
 
+    def _connect(self, connection: socket.socket) -> None:
+        """Raises TimeoutError when there was no place in the daemon's queue: at a full one the kernel never waits."""
+        until = time.monotonic() + self.deadline_s
+        while True:
+            try:
+                return connection.connect(self.path)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise TimeoutError from None
+                time.sleep(QUEUE_PAUSE_S)
+
 
 class _Reply:
     """One answer on its own connection."""
@@ -88,6 +105,7 @@ class _Reply:
     def __init__(self, connection: socket.socket, deadline_s: float) -> None:
         self._connection = connection
         self._deadline_s = deadline_s
+        self._ends: float | None = time.monotonic() + deadline_s
         self._buffer = b""
         self._ended = False
         self.tick_s: float | None = None
@@ -106,11 +124,20 @@ class _Reply:
                 "what answers on the socket is not sparkd: it speaks no HTTP", "check --socket and SPARKD_SOCKET"
             )
         self.status = int(code)
+        self._ends = None  # a stream may go on for as long as something comes
         pairs = (line.partition(":") for line in rest)
         self._headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
 
     def whole(self) -> bytes:
-        return b"".join(chunk for chunk in self.body() if chunk is not None)
+        """Raises Unreached when it is longer than any answer, or does not come to its end in time."""
+        self._ends = time.monotonic() + self._deadline_s
+        found, size = [], 0
+        for chunk in self.body():
+            found.append(chunk or b"")
+            size += len(found[-1])
+            if size > ANSWER_BYTES_MAX:
+                raise _cut_off()
+        return b"".join(found)
 
     def body(self) -> Iterator[bytes | None]:
         """Raises Unreached when the body ends before its announced length."""
@@ -127,12 +154,16 @@ class _Reply:
     def _chunks(self) -> Iterator[bytes | None]:
         while True:
             while b"\r\n" not in self._buffer:
+                if len(self._buffer) > HEAD_BYTES_MAX:
+                    raise _cut_off()
                 yield from self._more(must=True)
             size, _, self._buffer = self._buffer.partition(b"\r\n")
             try:
                 length = int(size.split(b";")[0], 16)
             except ValueError:
                 raise _cut_off() from None
+            if length < 0:
+                raise _cut_off()
             if length == 0:
                 return
             yield from self._exactly(length)
@@ -152,7 +183,7 @@ class _Reply:
 
     def _until(self, mark: bytes) -> bytes:
         while mark not in self._buffer:
-            if len(self._buffer) > 65536:
+            if len(self._buffer) > HEAD_BYTES_MAX:
                 raise _cut_off()
             for _ in self._more(must=True):
                 pass
@@ -161,9 +192,12 @@ class _Reply:
 
     def _more(self, must: bool = False) -> Iterator[None]:
         """Receives until something came, with a None for every silent tick."""
-        self._connection.settimeout(self.tick_s or self._deadline_s)
         while True:
+            left = self.tick_s or (self._deadline_s if self._ends is None else self._ends - time.monotonic())
             try:
+                if left <= 0:
+                    raise TimeoutError
+                self._connection.settimeout(left)
                 data = self._connection.recv(65536)
                 break
             except TimeoutError:
@@ -187,6 +221,8 @@ def _lines(reply: _Reply, tick_s: float | None) -> Iterator[str | None]:
                 yield None
                 continue
             *whole, rest = (rest + chunk).split(b"\n")
+            if len(rest) > ANSWER_BYTES_MAX:
+                raise _cut_off()
             yield from (line.decode(errors="replace") for line in whole)
         if rest:
             yield rest.decode(errors="replace")
@@ -215,7 +251,7 @@ def default_socket() -> str:
 
 def quote(name: str) -> str:
     """One path segment, whatever was typed."""
-    return "".join(char if char in SAFE else "".join(f"%{byte:02X}" for byte in char.encode()) for char in name)
+    return "".join(char if char in SAFE else "".join(f"%{byte:02X}" for byte in os.fsencode(char)) for char in name)
 
 
 def _query(query: Mapping[str, object]) -> str:
@@ -226,7 +262,7 @@ def _query(query: Mapping[str, object]) -> str:
 def _object(text: bytes) -> dict[str, Any]:
     try:
         answer = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Unreached(f"the daemon's answer is no JSON: {text[:60].decode(errors='replace')!r}", LOOK) from None
     if not isinstance(answer, dict):
         raise Unreached("the daemon's answer is no JSON object", LOOK)
@@ -237,8 +273,9 @@ def _object(text: bytes) -> dict[str, Any]:
 def _refusal(reply: _Reply) -> Exception:
     try:
         error = json.loads(reply.whole())["error"]
-        return Refused(str(error["text"]), str(error.get("fix") or ""), str(error.get("code", "failed")), reply.status)
-    except (ValueError, KeyError, TypeError, AttributeError):
+        text, fix = clean(str(error["text"])), clean(str(error.get("fix") or ""))
+        return Refused(text, fix, str(error.get("code", "failed")), reply.status)
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         # Not written by sparkd's own error path: the status is all that can be told.
         return Refused(f"the daemon answered with HTTP status {reply.status}, no reason", LOOK, "failed", reply.status)
 

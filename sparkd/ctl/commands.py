@@ -1,25 +1,17 @@
-"""The verbs of `sparkd ctl`: what may be typed, with its help; each imports what it needs when it runs."""
+"""The verbs of `sparkd ctl` that look: what may be typed, with its help; each imports what it needs when it runs."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from sparkd.ctl.client import DEFAULT_SOCKET, Api
 from sparkd.ctl.ending import ending
-from sparkd.ctl.names import complete_deployments, complete_nodes
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class Ordered(click.Group):
-    """Lists its commands in the order in which they are written here: what is needed most comes first."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+from sparkd.ctl.groups import Ordered, Whole
+from sparkd.ctl.names import complete_deployments, complete_generations, complete_ranks
 
 
 @click.group(cls=Ordered)
@@ -46,6 +38,7 @@ def verb(function: Callable[..., int]) -> Callable[..., None]:
     @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
     @click.option(
         "--socket",
+        type=click.Path(path_type=str),
         default=DEFAULT_SOCKET,
         envvar="SPARKD_SOCKET",
         show_default=True,
@@ -64,31 +57,6 @@ def verb(function: Callable[..., int]) -> Callable[..., None]:
 name = click.argument("name", required=False, shell_complete=complete_deployments)
 
 
-def changing(function: Command) -> Command:
-    """The options of every verb that changes something."""
-    for option in (
-        click.option("-m", "--message", default="", metavar="REASON", help="Why; kept in the history."),
-        click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing."),
-        click.option("-y", "--yes", is_flag=True, help="Do not ask."),
-        click.option(
-            "--timeout",
-            "timeout_s",
-            type=click.FloatRange(min=0),
-            metavar="S",
-            help="Wait no longer than this (exit 6).",
-        ),
-        click.option("--wait", is_flag=True, help="Wait until it is done, and show how far it is."),
-    ):
-        function = option(function)
-    return function
-
-
-def _change(api: Api, which: str, name: str | None, as_json: bool, **asked: Any) -> int:
-    from sparkd.ctl.change import Asked, change
-
-    return change(api, which, name, Asked(**asked), as_json)
-
-
 @ctl.command()
 @name
 @verb
@@ -96,6 +64,10 @@ def status(api: Api, name: str | None, as_json: bool) -> int:
     """Does it serve, since when, why, and what happens next.
 
     Exits 0 when everything that is wanted up serves, otherwise 4.
+
+    \b
+    sparkd ctl status
+    sparkd ctl status ds4-flash --json
     """
     from sparkd.ctl.look import show_status
 
@@ -109,6 +81,9 @@ def watch(api: Api, name: str | None, as_json: bool) -> int:
     """The status, kept up to date until ctrl-C.
 
     With --json one object a line, as things happen.
+
+    \b
+    sparkd ctl watch
     """
     from sparkd.ctl.watch import watch as run
 
@@ -117,9 +92,34 @@ def watch(api: Api, name: str | None, as_json: bool) -> int:
 
 @ctl.command()
 @name
+@click.option("--list", "listing", is_flag=True, help="What is checked, and how much it matters.")
+@verb
+def check(api: Api, name: str | None, listing: bool, as_json: bool) -> int:
+    """Run every check now: what would stop a start, with its fix.
+
+    They run by themselves before every start. Exits 0 when nothing failed,
+    4 when something did or could not be read.
+
+    \b
+    sparkd ctl check
+    sparkd ctl check --list
+    """
+    from sparkd.ctl.check import list_checks, run_checks
+
+    return list_checks(api, as_json) if listing else run_checks(api, name, as_json)
+
+
+@ctl.command()
+@name
 @verb
 def why(api: Api, name: str | None, as_json: bool) -> int:
-    """The cause of the last failure, with its evidence and the fix."""
+    """The cause of the last failure, with its evidence and the fix.
+
+    Says too by which rule sparkd decided last; the manual has all of them.
+
+    \b
+    sparkd ctl why ds4-flash
+    """
     from sparkd.ctl.why import show_why
 
     return show_why(api, name, as_json)
@@ -128,125 +128,98 @@ def why(api: Api, name: str | None, as_json: bool) -> int:
 @ctl.command()
 @name
 @click.option("-f", "--follow", is_flag=True, help="Go on as the engine writes.")
-@click.option(
-    "--tail", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="The last N lines."
-)
-@click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this rank.")
+@click.option("--tail", type=Whole(1, 10_000), default=100, show_default=True, metavar="N", help="The last N lines.")
+@click.option("--rank", type=Whole(min=0), metavar="N", shell_complete=complete_ranks, help="Only this rank.")
 @click.option("--all", "every", is_flag=True, help="Also the engine's access lines of GET /health and /metrics.")
+@click.option(
+    "--generation",
+    type=Whole(min=1),
+    metavar="N",
+    shell_complete=complete_generations,
+    help="What was saved of this failed one; `capture list` has them.",
+)
 @verb
-def logs(api: Api, name: str | None, follow: bool, tail: int, rank: int | None, every: bool, as_json: bool) -> int:
+def logs(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
     """What the engine says: all ranks, interleaved by time.
 
     Every line begins with its time and RANK@NODE.
-    """
-    from sparkd.ctl.logs import show_logs
 
-    return show_logs(api, name, tail, follow, rank, every, as_json)
+    \b
+    sparkd ctl logs -f --rank 1
+    sparkd ctl logs ds4-flash --generation 13
+    """
+    from sparkd.ctl.logs import Asked, show_logs
+
+    return show_logs(api, name, Asked(**asked), as_json)
 
 
 @ctl.command()
 @name
 @click.option("-f", "--follow", is_flag=True, help="Go on as things happen.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N", help="Last N.")
+@click.option("--limit", type=Whole(1, 1000), default=20, show_default=True, metavar="N", help="Last N.")
 @verb
 def history(api: Api, name: str | None, follow: bool, limit: int, as_json: bool) -> int:
     """What happened: starts, failures, holds, and who asked for what.
 
     Without NAME of all deployments; the latest comes last.
+
+    \b
+    sparkd ctl history --limit 100
+    sparkd ctl history ds4-flash -f
     """
     from sparkd.ctl.history import show_history
 
     return show_history(api, name, limit, follow, as_json)
 
 
+@ctl.group()
+def capture() -> None:
+    """What was saved of failed groups before they were taken down.
+
+    \b
+    sparkd ctl capture list
+    """
+
+
+@capture.command("list")
+@name
+@verb
+def list_captures(api: Api, name: str | None, as_json: bool) -> int:
+    """The generations whose logs and settings are saved, the latest last.
+
+    \b
+    sparkd ctl capture list ds4-flash
+    """
+    from sparkd.ctl.captures import show_list
+
+    return show_list(api, name, as_json)
+
+
+@capture.command("show")
+@name
+@click.option(
+    "--generation", type=Whole(min=1), metavar="N", shell_complete=complete_generations, help="Default: the latest."
+)
+@verb
+def show_capture(api: Api, name: str | None, generation: int | None, as_json: bool) -> int:
+    """How one of them ended; with --json the whole settings of its ranks.
+
+    \b
+    sparkd ctl capture show --generation 13
+    """
+    from sparkd.ctl.captures import show_one
+
+    return show_one(api, name, generation, as_json)
+
+
 @ctl.command()
 @verb
 def nodes(api: Api, as_json: bool) -> int:
-    """The nodes: can they be asked, since when are they up, their memory."""
+    """The nodes: can they be asked, when were they booted, their memory.
+
+    \b
+    sparkd ctl nodes
+    """
     from sparkd.ctl.look import show_nodes
 
     return show_nodes(api, as_json)
-
-
-@ctl.command()
-@name
-@changing
-@verb
-def start(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
-    """Start it, and keep it up from now on.
-
-    \b
-    sparkd ctl start --wait
-    """
-    return _change(api, "start", name, as_json, **asked)
-
-
-@ctl.command()
-@name
-@click.option(
-    "--assume-lost",
-    multiple=True,
-    metavar="NODE",
-    shell_complete=complete_nodes,
-    help="This node is switched off for good: count what ran there as dead, unseen. Repeatable.",
-)
-@changing
-@verb
-def stop(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
-    """Stop all its ranks; it stays down until somebody starts it.
-
-    That survives restarts of sparkd and reboots. Asks first.
-
-    \b
-    sparkd ctl stop --wait --yes
-    sparkd ctl stop --assume-lost spark2 -m "power supply is dead"
-    """
-    return _change(api, "stop", name, as_json, **asked)
-
-
-@ctl.command()
-@name
-@changing
-@verb
-def restart(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
-    """Stop all its ranks together and start them as a new generation.
-
-    Costs nothing of the restart budget. Asks first.
-
-    \b
-    sparkd ctl restart --wait -m "new image"
-    """
-    return _change(api, "restart", name, as_json, **asked)
-
-
-@ctl.command()
-@name
-@changing
-@verb
-def pause(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
-    """Keep looking, but do nothing to it: for work by hand.
-
-    What runs goes on running. Lasts until `resume`. Asks first.
-    """
-    return _change(api, "pause", name, as_json, **asked)
-
-
-@ctl.command()
-@name
-@changing
-@verb
-def resume(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
-    """End a pause: sparkd looks, takes over what runs, and acts again."""
-    return _change(api, "resume", name, as_json, **asked)
-
-
-@ctl.command()
-@name
-@changing
-@verb
-def release(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
-    """Try again after a hold, once its cause is fixed.
-
-    Needed only for holds that do not heal by themselves; `status` says which.
-    """
-    return _change(api, "release", name, as_json, **asked)

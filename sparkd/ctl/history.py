@@ -11,7 +11,7 @@ from sparkd.ctl.answers import Event, History, Status, read
 from sparkd.ctl.client import Api
 from sparkd.ctl.errors import Unreached
 from sparkd.ctl.names import pick
-from sparkd.ctl.text import Terminal, terminal, wrap
+from sparkd.ctl.text import LAST_COLUMN, Terminal, terminal, wrap
 
 TICK_S = 30.0
 COLOURS = {
@@ -48,19 +48,23 @@ def _event(event: Event, column: int, term: Terminal) -> Iterator[str]:
     head = datetime.fromtimestamp(event.at).strftime("%d %b %H:%M:%S ")
     head += f"{event.deployment or '-':<{column}} {generation:<4} " if column else f"{generation:<4} "
     asked = f" (by {event.by}{f': {event.message}' if event.message else ''})" if event.by else ""
-    first, *more = wrap(event.sentence + asked, max(20, term.width - len(head)))
+    beside = term.width - len(head) >= LAST_COLUMN
+    indent = len(head) if beside else 4
+    first, *more = wrap(event.sentence + asked, term.width - indent)
     colour = COLOURS.get(event.kind, "")
-    yield f"{term.paint(head, 'dim')}{term.paint(first, colour)}"
+    if not beside:
+        yield term.paint(head.rstrip(), "dim")
+    yield (term.paint(head, "dim") if beside else " " * indent) + term.paint(first, colour)
     for line in more:
-        yield " " * len(head) + term.paint(line, colour)
+        yield " " * indent + term.paint(line, colour)
 
 
 def _follow(api: Api, name: str | None, limit: int, column: int, as_json: bool) -> int:
     """The stream is opened before the journal is read: nothing falls between them, what comes twice is dropped."""
     stream = api.events(TICK_S)
     answer = api.get("/api/v1/history", deployment=name, limit=limit)
-    printed = {_print(raw, column, as_json) for raw in _raw_events(answer)}
     try:
+        printed = {_print(raw, column, as_json) for raw in _raw_events(answer)}
         for item in stream:
             if item is None or item[0] != "event" or name not in (None, item[1].get("deployment")):
                 continue
@@ -79,7 +83,7 @@ def _raw_events(answer: dict[str, Any]) -> list[dict[str, Any]]:
 def _print(raw: dict[str, Any], column: int, as_json: bool) -> Event:
     event = read(Event, raw)
     if as_json:
-        print(json.dumps(raw), flush=True)
+        print(json.dumps({"schema": 1, **raw}), flush=True)
     else:
         print("\n".join(_event(event, column, terminal())), flush=True)
     return event

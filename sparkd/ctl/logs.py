@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 from sparkd.ctl.answers import Deployment, Line, Status, check_schema, read
 from sparkd.ctl.client import Api, quote
@@ -23,17 +24,25 @@ PROBES_SHARE = 20
 """So many lines are asked for to be left with one that is no probe."""
 
 
-def show_logs(api: Api, name: str | None, tail: int, follow: bool, rank: int | None, every: bool, as_json: bool) -> int:
-    """Follows until the daemon ends the stream, or ctrl-C. `every`: the answers to probes too."""
+class Asked(NamedTuple):
+    """What was typed beside the name. `every`: the answers to probes too; `generation`: a saved one's."""
+
+    tail: int = 100
+    follow: bool = False
+    rank: int | None = None
+    every: bool = False
+    generation: int | None = None
+
+
+def show_logs(api: Api, name: str | None, asked: Asked, as_json: bool) -> int:
+    """Follows until the daemon ends the stream, or ctrl-C."""
+    tail, follow, rank, every, _ = asked
     deployment = pick(read(Status, api.get("/api/v1/status")), name)
     ranks = [one.rank for one in deployment.ranks]
     if rank is not None and ranks and rank not in ranks:
         raise Usage(f"{deployment.name} has no rank {rank}", f"its ranks: {', '.join(map(str, ranks))}")
     term = terminal()
-    asked = tail if follow or (every and rank is None) else min(TAIL_MAX, tail * PROBES_SHARE)
-    path = f"/api/v1/deployments/{quote(deployment.name)}/logs"
-    stream = api.lines(path, TICK_S if follow else None, tail=asked, follow="true" if follow else "false")
-    mine = _wanted(stream, rank, every)
+    mine = _wanted(_stream(api, deployment.name, asked), rank, every)
     shown = 0
     try:
         for raw, line in mine if follow else sorted(mine, key=lambda pair: pair[1].at or 0.0)[-tail:]:
@@ -42,8 +51,24 @@ def show_logs(api: Api, name: str | None, tail: int, follow: bool, rank: int | N
     except KeyboardInterrupt:
         return 0  # how following ends
     if not shown:
-        say(_nothing(deployment, every), sys.stderr)
+        say(_nothing(deployment, asked), sys.stderr)
     return 0
+
+
+def _stream(api: Api, name: str, asked: Asked) -> Iterator[str | None]:
+    """As many lines as it takes to be left with what is wanted."""
+    path, whole = f"/api/v1/deployments/{quote(name)}", asked.every and asked.rank is None
+    tail = asked.tail if asked.follow or whole else min(TAIL_MAX, asked.tail * PROBES_SHARE)
+    if asked.generation is None:
+        return api.lines(
+            f"{path}/logs",
+            TICK_S if asked.follow else None,
+            tail=tail,
+            follow="true" if asked.follow else "false",
+        )
+    if asked.follow:
+        raise Usage("a saved log does not go on", "leave out --follow, or --generation")
+    return api.lines(f"{path}/captures/{asked.generation}/logs", tail=tail)
 
 
 def _wanted(stream: Iterator[str | None], rank: int | None, every: bool) -> Iterator[tuple[str, Line]]:
@@ -54,11 +79,10 @@ def _wanted(stream: Iterator[str | None], rank: int | None, every: bool) -> Iter
                 yield raw, line
 
 
-def _nothing(deployment: Deployment, every: bool) -> str:
-    if any(rank.container for rank in deployment.ranks):
-        return "nothing to show" + ("" if every else " but answers to /health and /metrics, which --all shows")
-    saved = f"/var/lib/sparkd/captures/{deployment.name}"
-    return f"no rank exists now; saved logs of earlier generations: {saved} on the head"
+def _nothing(deployment: Deployment, asked: Asked) -> str:
+    if asked.generation is not None or any(rank.container for rank in deployment.ranks):
+        return "nothing to show" + ("" if asked.every else " but answers to /health and /metrics, which --all shows")
+    return f"no rank exists now; what was saved of failed generations: `sparkd ctl capture list {deployment.name}`"
 
 
 def _line(text: str) -> tuple[str, Line]:

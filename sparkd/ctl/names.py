@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sparkd.ctl.answers import Deployment, Status, read
-from sparkd.ctl.client import Api
+from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import CtlError, Usage
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ def pick(status: Status, name: str | None) -> Deployment:
 
 
 def suggestion(typed: str, names: Sequence[str]) -> str:
-    from difflib import get_close_matches  # only after a typo
+    from sparkd.closest import closest  # only after a typo
 
-    close = get_close_matches(typed, names, n=1)
-    return f"did you mean {close[0]}?" if close else f"there is: {', '.join(names)}"
+    near = closest(typed, names)
+    return f"did you mean {near}?" if near else f"there is: {', '.join(names)}"
 
 
 def complete_deployments(ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
@@ -46,6 +46,27 @@ def complete_deployments(ctx: click.Context, _param: click.Parameter, typed: str
 def complete_nodes(ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
     status = _status(ctx)
     return [node.name for node in status.nodes if node.name.startswith(typed)] if status else []
+
+
+def complete_ranks(ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
+    """Of the deployment named before, or of any."""
+    status, name = _status(ctx), ctx.params.get("name")
+    known = [one for one in status.deployments if name in (None, one.name)] if status else []
+    ranks = sorted({rank.rank for one in known for rank in one.ranks})
+    return [str(rank) for rank in ranks if str(rank).startswith(typed)]
+
+
+def complete_generations(ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
+    """Those that were saved of the deployment named before, or of the only one."""
+    from sparkd.ctl.captures import Captures
+
+    try:
+        api = Api(ctx.params["socket"], COMPLETION_S)
+        name = pick(read(Status, api.get("/api/v1/status")), ctx.params.get("name")).name
+        saved = read(Captures, api.get(f"/api/v1/deployments/{quote(name)}/captures")).captures
+    except CtlError:
+        return []  # as below
+    return [number for number in dict.fromkeys(str(one.generation) for one in saved) if number.startswith(typed)]
 
 
 def _status(ctx: click.Context) -> Status | None:

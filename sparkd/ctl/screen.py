@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkd.ctl.answers import Deployment, Failure, Node, Rank, Start, Status
-from sparkd.ctl.text import Cell, Terminal, ago, clock, duration, labelled, size, table, wrap
+from sparkd.ctl.text import Cell, Terminal, ago, clock, duration, labelled, listing, size, table, wrap
 from sparkd.ctl.words import STARTING, headline, since, verdict, what_next, why
 
 STALE_S = 30.0
@@ -61,15 +61,27 @@ def _block(deployment: Deployment, status: Status, term: Terminal) -> list[str]:
     if deployment.phase in STARTING and deployment.start and deployment.start.stage:
         lines += labelled("stages", _stages(deployment.start, status.at), term)
     lines += labelled("next", what_next(deployment, status), term)
-    if deployment.restart_pending:
-        text = f"its file has changed; `sparkd ctl restart {deployment.name}` applies it"
-        lines += labelled("pending", text, term, "yellow")
+    if deployment.restart_pending or deployment.pending:
+        lines += labelled("pending", _pending(deployment), term, "yellow")
     if deployment.ranks:
         lines += ["", *_ranks(deployment, status, term)]
     for node in status.unread_nodes(deployment):
         lines += labelled("unread", _unread(node, status.at), term, "yellow")
     facts = list(_facts(deployment, status, term))
     return [*lines, "", *facts] if facts else lines
+
+
+def _pending(deployment: Deployment) -> str:
+    """What its file says by now, in one line; `sparkd ctl why` has every change."""
+    pending, name = deployment.pending, deployment.name
+    if pending and pending.removed:
+        return f"its file is gone: it goes on as it was started, until `sparkd ctl stop {name}`"
+    if pending and pending.problems:
+        more = f" (and {len(pending.problems) - 1} more)" if len(pending.problems) > 1 else ""
+        return f"its file cannot be used, so it goes on as it was started: {pending.problems[0]}{more}"
+    keys = [change.key for change in pending.changes] if pending else []
+    what = f" ({listing(keys) if len(keys) < 4 else f'{keys[0]}, {keys[1]} and {len(keys) - 2} more'})" if keys else ""
+    return f"its file has changed{what}; `sparkd ctl restart {name}` applies it"
 
 
 def _stages(start: Start, now: float) -> str:
@@ -147,7 +159,8 @@ def _footer(status: Status, term: Terminal) -> Iterator[str]:
     age = status.daemon.loop_age_s
     looked = f", last look {duration(age)} ago" if age is not None else ""
     now = clock(status.at, status.at)
-    yield term.paint(f"  {status.cluster}, {now}, sparkd {status.daemon.version}{looked}", "dim")
+    said = f"{status.cluster}, {now}, sparkd {status.daemon.version}{looked}"
+    yield from (term.paint(f"  {line}", "dim") for line in wrap(said, term.width - 2))
 
 
 def _more(shown: list[Deployment], status: Status, term: Terminal) -> Iterator[str]:
@@ -169,4 +182,5 @@ def _more(shown: list[Deployment], status: Status, term: Terminal) -> Iterator[s
         (True, f"sparkd ctl history{name}", "what happened before"),
     ):
         if applies:
-            yield "  " + term.paint(f"{command:<28}", "cyan") + f"  {what}"
+            line = "  " + term.paint(f"{command:<28}", "cyan")
+            yield from [f"{line}  {what}"] if 32 + len(what) <= term.width else [line.rstrip(), f"    {what}"]

@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import NamedTuple, TextIO
 
 COLOURS = {"": "", "bold": "1", "dim": "2", "red": "1;31", "green": "1;32", "yellow": "1;33", "cyan": "36"}
+LAST_COLUMN = 20
+"""The least width that a column of prose can be read in."""
 MINUTE, HOUR, DAY = 60, 3600, 86400
 UNITS = ((DAY, "d", HOUR, "h"), (HOUR, "h", MINUTE, "min"), (MINUTE, "min", 1, "s"))
 
@@ -121,19 +123,29 @@ def labelled(label: str, text: str, term: Terminal, colour: str = "") -> list[st
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Cell | str]], term: Terminal, indent: str = "  ") -> list[str]:
-    """Columns as wide as their widest cell; the last one is wrapped into what is left of the line."""
+    """Columns as wide as their widest cell; the last one is wrapped into what is left of the line. On a terminal that
+    has no room for that, each row as a list of what it says."""
     cells = [[Cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     widths = [max([len(head), *(len(row[column].text) for row in cells)]) for column, head in enumerate(header)]
     left = len(indent) + sum(widths[:-1]) + 2 * (len(widths) - 1)
+    if left + min(widths[-1], LAST_COLUMN) > term.width:
+        return [line for row in cells for line in _listed(header, row, term, indent)]
     heads = [f"{head:<{width}}" for head, width in zip(header, widths, strict=True)]
     lines = [term.paint((indent + "  ".join(heads)).rstrip(), "dim")]
     for row in cells:
-        first, *more = wrap(row[-1].text, max(20, term.width - left))
+        first, *more = wrap(row[-1].text, max(LAST_COLUMN, term.width - left))
         padded = [f"{cell.text:<{width}}" for cell, width in zip(row, widths, strict=True)]
         painted = [term.paint(text, cell.colour) for text, cell in zip(padded[:-1], row, strict=False)]
         lines.append((indent + "  ".join([*painted, term.paint(first, row[-1].colour)])).rstrip())
         lines += [" " * left + term.paint(line, row[-1].colour) for line in more]
     return lines
+
+
+def _listed(header: Sequence[str], row: Sequence[Cell], term: Terminal, indent: str) -> list[str]:
+    """`rank 0, node spark1, state up, …`, further lines indented."""
+    said = ", ".join(f"{head.lower()} {cell.text}" for head, cell in zip(header, row, strict=True))
+    first, *more = wrap(said, term.width - len(indent) - 2)
+    return [indent + first, *(f"{indent}  {line}" for line in more)]
 
 
 def clean(line: str) -> str:

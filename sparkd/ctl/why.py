@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from sparkd.ctl.answers import Cause, Status, Why, read
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.names import pick
-from sparkd.ctl.text import Terminal, labelled, terminal
+from sparkd.ctl.text import Terminal, labelled, terminal, wrap
 from sparkd.ctl.words import verdict, what_next
 
 
@@ -19,9 +19,16 @@ def show_why(api: Api, name: str | None, as_json: bool) -> int:
     if as_json:
         print(json.dumps(raw, indent=2))
         return 0
-    term = terminal()
+    said, term = read(Why, raw), terminal()
     first = verdict(deployment, status)
-    lines = [term.paint(first.text, first.colour), *why_lines(read(Why, raw), term)]
+    lines = [
+        *(term.paint(line, first.colour) for line in wrap(first.text, term.width)),
+        *why_lines(said, term),
+    ]
+    if failure := deployment.last_failure:
+        shown = f"`sparkd ctl logs {deployment.name} --generation {failure.generation}`"
+        saved = said.cause is not None and any(one.source == "saved" for one in said.cause.evidence)
+        lines += labelled("logs", shown, term) if saved else []
     lines += labelled("next", what_next(deployment, status), term)
     print("\n".join(lines))
     return 0
@@ -34,6 +41,9 @@ def why_lines(why: Why, term: Terminal) -> Iterator[str]:
         yield from _cause("cause", why.cause, term)
     else:
         yield from labelled("cause", "it has not failed, as far as sparkd remembers", term)
+    for change in why.pending.changes if why.pending else ():
+        runs, file = ("(not set)" if text is None else text for text in (change.running, change.file))
+        yield from labelled("pending", f"{change.key}: runs with {runs}, its file says {file}", term, "yellow")
     for other in why.also:
         yield from _cause("also", other, term)
     if why.rule or why.reason:

@@ -14,10 +14,12 @@ import aiohttp
 import anyio
 
 from sparkd import clock
-from sparkd.api import Conflict, Hub, Operation, Unwritable, serve
+from sparkd.api import Conflict, Hub, Operation, Unusable, Unwritable, serve
+from sparkd.checks.report import report
 from sparkd.errors import DockerMute
 from sparkd.journal import Event
 from sparkd.metrics import Counters
+from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import BrokenDeployment, Cluster, Deployment, Http, Node, Paths
 from sparkd.model.decision import Cause, Decision, Intent, Phase, Planned, State
 from sparkd.model.snapshot import (
@@ -37,6 +39,18 @@ from sparkd.model.view import ClusterView, DaemonFacts
 NODES = {"spark1": Node(name="spark1", address="local"), "spark2": Node(name="spark2", address="10.0.0.2")}
 DS4 = Deployment(name="ds4-flash", engine="vllm", nodes=("spark1", "spark2"), digest="d")
 QWEN = Deployment(name="qwen", engine="vllm", nodes=("spark1",), digest="d")
+CHECKED = Checked(
+    1.0,
+    0.4,
+    (
+        Finding(
+            code="ghost-path", severity=Level.FAIL, status=Status.FAIL, node="spark2", text="a ghost", fix="bury it"
+        ),
+        Finding(code="ghost-path", severity=Level.FAIL, status=Status.OK, node="spark1"),
+        Finding(code="flags", severity=Level.FAIL, status=Status.WARN, text="odd"),
+    ),
+)
+CHECKS = report("ds4-flash", CHECKED, 1.7e9)
 BROKEN = BrokenDeployment(name="broken", file="broken.yaml", problems=("broken.yaml:3: port: no number",))
 
 
@@ -74,6 +88,7 @@ def a_view() -> ClusterView:
             wall - 1,
             {"spark1": node("spark1", ranks[0]), "spark2": node("spark2", ranks[1])},
             engines={"ds4-flash": engine, "qwen": EngineView(Unknown("refused", at))},
+            checks={"ds4-flash": CHECKED},
         ),
         nodes=NODES,
         deployments=(DS4, QWEN, BROKEN),
@@ -94,8 +109,10 @@ class Daemon:
     look: Callable[[], ClusterView] = a_view
     hub: Hub = field(default_factory=Hub)
     asked: list[tuple[str, str, Operation]] = field(default_factory=list)
+    reloads: list[tuple[str, str]] = field(default_factory=list)
     lines: int = 3
     events: list[Event] = field(default_factory=list)
+    saved: Path = Path("/nowhere")
 
     def view(self) -> ClusterView:
         return self.look()
@@ -107,6 +124,12 @@ class Daemon:
             raise Unwritable("the disk is full", "free some space")
         self.asked.append((name, verb, operation))
         return f"op-{len(self.asked)}"
+
+    async def reload(self, by: str, message: str) -> Mapping[str, Any]:
+        if message == "broken":
+            raise Unusable(["sparkd.yaml:3: polcy: unknown key `polcy`", "sparkd.yaml:9: nodes: no nodes"])
+        self.reloads.append((by, message))
+        return {"schema": 1, "sentence": "nothing has changed", "cluster": [], "deployments": []}
 
     def operation(self, id: str) -> Mapping[str, Any] | None:
         return {"operation": id, "state": "running"} if id == "op-1" else None
@@ -131,6 +154,18 @@ class Daemon:
         while follow:
             await anyio.sleep(0.01)
             yield {"at": "2026-11-27T07:00:01Z", "rank": 0, "node": "spark1", "stream": "stdout", "text": "more"}
+
+    def checks(self, name: str) -> Mapping[str, Any]:
+        return CHECKS
+
+    async def check(self, name: str) -> Mapping[str, Any]:
+        return CHECKS
+
+    async def cleanup(self, name: str, clean: bool) -> Mapping[str, Any]:
+        return {"schema": 1, "nodes": {"spark1": {"caches": {"/c": 1} if clean else {}}}}
+
+    def captures(self, name: str) -> Path:
+        return self.saved / name
 
     def why(self, name: str) -> Mapping[str, Any]:
         if name == "broken":

@@ -234,7 +234,7 @@ async def test_events_begin_with_the_status_and_go_on() -> None:
         kind, body = await next_event(answer)
         assert (kind, body["cluster"]) == ("status", "desk")
         place.daemon.hub.publish("event", {"id": 8, "kind": "failed"})
-        assert await next_event(answer) == ("event", {"id": 8, "kind": "failed"})
+        assert await next_event(answer) == ("event", {"schema": 1, "id": 8, "kind": "failed"})
 
 
 async def test_silence_is_filled_with_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,3 +358,39 @@ def place_app(daemon: Daemon) -> Any:
     from sparkd.metrics import Counters, Exporter
 
     return Routes(daemon, Exporter(daemon.view, Counters()), Gate(unix=False)).app()
+
+
+async def test_a_reload_is_for_those_who_may_write_and_says_every_problem() -> None:
+    async with running() as place:
+        async with place.tcp() as session, session.post("/api/v1/reload") as answer:
+            assert answer.status == 403
+        async with place.unix() as session:
+            async with session.post("/api/v1/reload", json={"message": "longer context"}) as answer:
+                assert (answer.status, (await answer.json())["deployments"]) == (200, [])
+            async with session.post("/api/v1/reload", json={"message": "broken"}) as answer:
+                error = (await answer.json())["error"]
+                assert (answer.status, error["code"]) == (422, "config")
+                assert error["text"].splitlines()[1:] == [
+                    "sparkd.yaml:3: polcy: unknown key `polcy`",
+                    "sparkd.yaml:9: nodes: no nodes",
+                ]
+            async with session.post("/api/v1/reload", json={"mesage": "x"}) as answer:
+                assert (answer.status, (await answer.json())["error"]["fix"]) == (400, "did you mean message?")
+        assert [message for _, message in place.daemon.reloads] == ["longer context"]
+        assert all(by for by, _ in place.daemon.reloads)
+
+
+async def test_checks_are_read_by_everybody_and_run_by_those_who_may_write() -> None:
+    path = "/api/v1/deployments/ds4-flash/checks"
+    async with running() as place, place.tcp() as tcp, place.unix() as unix:
+        code, found = await ask(tcp, "GET", path)
+        assert (code, [(row["code"], row["node"], row["status"]) for row in found["checks"]]) == (
+            200,
+            [("ghost-path", "spark2", "fail"), ("ghost-path", "spark1", "ok"), ("flags", None, "warn")],
+        )
+        assert (await ask(tcp, "POST", path))[0] == 403
+        assert await ask(unix, "POST", path) == (200, found)
+        assert (await ask(tcp, "GET", "/api/v1/deployments/nobody/checks"))[0] == 404
+        code, known = await ask(tcp, "GET", "/api/v1/checks")
+        assert (code, known["schema"]) == (200, 1)
+        assert {"code", "severity", "description", "needs"} == set(known["checks"][0])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import socket
 import subprocess
 import time
 import urllib.parse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as plain
 
 from sparkd.metrics import Counters, Exporter
+from sparkd.model.snapshot import Boot, Memory
 from sparkd.model.view import ClusterView
 
 from ..waiting import until
@@ -45,6 +48,7 @@ NAMES = {
     "sparkd_node_reachable": ("gauge", {"node"}),
     "sparkd_node_boot_time_seconds": ("gauge", {"node"}),
     "sparkd_node_memory_bytes": ("gauge", {"node", "kind"}),
+    "sparkd_check_status": ("gauge", {"deployment", "node", "check"}),
     "sparkd_canary_seconds": ("histogram", {"deployment"}),
     "sparkd_canary_tokens_per_second": ("gauge", {"deployment"}),
     "sparkd_engine_requests": ("gauge", {"deployment", "state"}),
@@ -104,6 +108,9 @@ def test_values_are_what_the_view_says() -> None:
     assert found['sparkd_group_starts_total{"cause": "crash", "deployment": "ds4-flash"}'] == 1
     assert found['sparkd_group_starts_total{"cause": "boot", "deployment": "ds4-flash"}'] == 0
     assert found['sparkd_outage_seconds_total{"deployment": "ds4-flash"}'] == 42.5
+    assert found['sparkd_check_status{"check": "ghost-path", "deployment": "ds4-flash", "node": "spark2"}'] == 2
+    assert found['sparkd_check_status{"check": "ghost-path", "deployment": "ds4-flash", "node": "spark1"}'] == 0
+    assert found['sparkd_check_status{"check": "flags", "deployment": "ds4-flash", "node": ""}'] == 1
     assert not any("_created" in name for name in found)
 
 
@@ -136,6 +143,20 @@ def test_one_part_that_fails_does_not_take_the_page_down() -> None:
     text = Exporter(view, counted()).page("")[0].decode()
     assert "sparkd_deployment_serving" in text
     assert "sparkd_engine_requests" not in text
+
+
+@pytest.mark.parametrize("figure", [10**400, math.nan])
+def test_a_node_with_figures_that_are_none_costs_no_counter(figure: float) -> None:
+    """A status that cannot be made took the whole page with it."""
+    view, counters = a_view(), Counters()
+    assert view.snapshot is not None
+    seen = view.snapshot.nodes["spark1"]
+    assert isinstance(seen.boot, Boot)
+    odd = replace(seen, memory=Memory(*[10**400] * 6), boot=replace(seen.boot, uptime_s=figure))
+    view = replace(view, snapshot=replace(view.snapshot, nodes={**view.snapshot.nodes, "spark1": odd}))
+    counters.started("ds4-flash", "boot")
+    page = Exporter(lambda: view, counters).page("")[0].decode()
+    assert 'sparkd_group_starts_total{cause="boot",deployment="ds4-flash"} 1.0' in page
 
 
 def test_before_the_first_look_the_page_is_there() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+import structlog
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
@@ -39,7 +40,7 @@ class Receiver:
 
 
 @asynccontextmanager
-async def listening(take: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[str]:
+async def listening(take: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
     app = web.Application()
     app.router.add_post("/hook", take)
     async with TestServer(app) as server:
@@ -176,3 +177,38 @@ async def test_a_receiver_that_hangs_costs_no_memory_and_no_waiting() -> None:
         assert one.waiting == {"webhook": 4}
         assert outcomes(counters) == {("webhook", "dropped"): 96}
         release.set()
+
+
+@pytest.mark.parametrize("program_", ["/bin/a\0b", "/bin/\ud800", "/"])
+async def test_a_hook_that_can_be_none_ends_nothing(program_: str) -> None:
+    """It ended the daemon with the first notice."""
+    counters = Counters()
+    async with delivering(Notify(exec=(program_,)), counters) as one:
+        one.offer(NOTE)
+        await until("it is given up", lambda: outcomes(counters) == {("exec-1", "failed"): 1})
+
+
+async def test_the_address_of_a_webhook_is_not_logged() -> None:
+    """With most services whoever knows it may write there."""
+    counters = Counters()
+    with structlog.testing.capture_logs() as logged:
+        hook = Webhook(url="http://127.0.0.1:9/services/T0SECRET")
+        async with delivering(Notify(webhook=hook), counters) as one:
+            one.offer(NOTE)
+            await until("it is given up", lambda: outcomes(counters) == {("webhook", "failed"): 1})
+    assert any("connection refused" in str(line) for line in logged)
+    assert "T0SECRET" not in str(logged)
+
+
+async def test_a_receiver_that_sends_on_or_never_ends_is_no_delivery() -> None:
+    async def endless(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        response = web.StreamResponse(status=302, headers={"Location": str(request.url)})
+        await response.prepare(request)
+        while True:
+            await response.write(b"x" * 65536)
+
+    counters = Counters()
+    async with listening(endless) as url, delivering(Notify(webhook=Webhook(url=url)), counters) as one:
+        one.offer(NOTE)
+        await until("it is given up", lambda: outcomes(counters) == {("webhook", "failed"): 1})

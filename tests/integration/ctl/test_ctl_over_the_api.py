@@ -44,6 +44,9 @@ def happened(number: int, sentence: str) -> Event:
     )
 
 
+CHECKS = {"schema": 1, "checks": [{"code": "swap", "status": "warn", "node": "spark1", "text": "3 GiB"}]}
+
+
 @dataclass
 class Scripted:
     """A daemon that holds one view and remembers what it was asked for."""
@@ -64,6 +67,11 @@ class Scripted:
         self.asked.append((name, verb, operation))
         return "op-1"
 
+    async def reload(self, by: str, message: str) -> Mapping[str, Any]:
+        if self.refuse:
+            raise self.refuse
+        return {"schema": 1, "sentence": "nothing has changed", "cluster": [], "deployments": []}
+
     def operation(self, id: str) -> Mapping[str, Any] | None:
         state, sentence = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
         self.now = SERVING if state == "done" else STARTING
@@ -81,6 +89,18 @@ class Scripted:
             yield {"at": at, "rank": number, "node": f"spark{number + 1}", "stream": "stdout", "text": text}
         if follow:
             await anyio.sleep_forever()
+
+    async def cleanup(self, name: str, clean: bool) -> Mapping[str, Any]:
+        return {"schema": 1, "nodes": {}}
+
+    def captures(self, name: str) -> Path:
+        return Path("/nowhere") / name
+
+    def checks(self, name: str) -> Mapping[str, Any]:
+        return CHECKS
+
+    async def check(self, name: str) -> Mapping[str, Any]:
+        return CHECKS
 
     def why(self, name: str) -> Mapping[str, Any]:
         cause = {"class": "transient", "signature": "rank-gone", "text": "rank 1 is gone", "confidence": "likely"}
@@ -169,6 +189,9 @@ async def test_reading_verbs_over_the_real_api(tmp_path: Path) -> None:
         _, why, _ = await sparkd(socket, "ctl", "why")
         assert "rank 1 is gone (transient, rank-gone, likely)" in why
         assert "it answered a real request [serving]" in why
+        code, checks, _ = await sparkd(socket, "ctl", "check")
+        assert code == 0
+        assert "warn     swap on spark1" in checks
         _, history, _ = await sparkd(socket, "ctl", "history", "--limit", "1")
         assert "second (by milo)" in history
         assert "first" not in history

@@ -32,7 +32,12 @@ class Daemon(ThreadingMixIn, UnixStreamServer):
         self.operations: Sequence[Json | int] = ()
         self.history: list[Json] = []
         self.why: Json = {"schema": 1, "cause": None, "also": []}
+        self.checks: Json = {"schema": 1, "checks": []}
         self.logs: list[str] = []
+        self.captures: Json = {"schema": 1, "folder": "/var/lib/sparkd/captures/ds4-flash", "captures": []}
+        self.capture: Json | None = None
+        self.cleanup: Json | None = None
+        """None: a daemon of before there was such a path."""
         self.events: list[tuple[str, Json]] = []
         self.refusal: tuple[int, Json] | None = None
         self.raw: bytes | None = None
@@ -73,8 +78,17 @@ class Conversation(BaseHTTPRequestHandler):
             self._answer(200, {"schema": 1, "events": daemon.history})
         elif path == "/api/v1/events":
             self._stream(f"event: {kind}\ndata: {json.dumps(data)}\n\n" for kind, data in daemon.events)
+        elif path.endswith("/cleanup"):
+            self._answer(*((200, daemon.cleanup) if daemon.cleanup else (404, error("not_found", "no such path", ""))))
+        elif path.endswith("/checks"):
+            self._answer(200, daemon.checks)
         elif path.endswith("/why"):
             self._answer(200, daemon.why)
+        elif path.endswith("/captures"):
+            self._answer(200, daemon.captures)
+        elif path.rpartition("/")[0].endswith("/captures"):
+            missing = error("not_found", "nothing was saved of generation 9", "saved are: 13")
+            self._answer(*((200, daemon.capture) if daemon.capture else (404, missing)))
         elif path.endswith("/logs"):
             self._stream((f"{line}\n" for line in daemon.logs), hold="follow=true" in query)
         else:
@@ -83,7 +97,8 @@ class Conversation(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.posted.append((self.path, body))
-        self._answer(*(self.server.refusal or (202, {"schema": 1, "operation": "op-7"})))
+        done = (200, self.server.checks) if self.path.endswith("/checks") else (202, {"schema": 1, "operation": "op-7"})
+        self._answer(*(self.server.refusal or done))
 
     def _answer(self, code: int, body: Json) -> None:
         text = json.dumps(body).encode()

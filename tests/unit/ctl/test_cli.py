@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 from click import Command, Group
 from click.testing import CliRunner, Result
-from ctl_daemon import daemon, sparkd
-from ctl_scenes import serving, two
+from ctl_daemon import daemon
+from ctl_scenes import serving
 
 from sparkd.cli import cli
 from sparkd.errors import ConfigError, Problem
@@ -44,7 +44,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: object) -> Result:
-    return CliRunner().invoke(cli, [str(word) for word in words])
+    return CliRunner().invoke(cli, [str(word) for word in words], prog_name="sparkd")
 
 
 def test_config_check_counts_what_is_right(config: Path) -> None:
@@ -124,7 +124,7 @@ def test_render_of_what_is_not_there(config: Path) -> None:
     (config / "deployments" / "broken.yaml").write_text("name: broken\n")
     for words, said in (
         (("ds4-flsh",), "did you mean ds4-flash?"),
-        (("ds4-flash", "--rank", "2"), "its ranks are 0 to 1"),
+        (("ds4-flash", "--rank", "2"), "its ranks: 0, 1"),
         (("broken",), "broken.yaml"),
     ):
         result = run("render", *words, "--config", config)
@@ -190,59 +190,48 @@ def test_help_of_every_command_fits_and_every_option_is_explained(path: tuple[st
         assert option.param_type_name == "argument" or getattr(option, "help", None), f"{path}: {option.name}"
 
 
-def test_only_what_exists_is_listed() -> None:
+def test_what_is_needed_most_is_listed_first() -> None:
     verbs = [path[1] for path, _ in EVERY if path[0] == "ctl" and len(path) == 2]
-    assert verbs == [
-        "status",
-        "watch",
-        "why",
-        "logs",
-        "history",
-        "nodes",
-        "start",
-        "stop",
-        "restart",
-        "pause",
-        "resume",
-        "release",
-    ]
-    assert [path[0] for path, _ in EVERY if len(path) == 1] == ["run", "config", "render", "version", "ctl", "demo"]
+    assert verbs[:3] == ["status", "watch", "check"]
+    assert verbs.index("nodes") < verbs.index("start") < verbs.index("release")
+    assert [path[0] for path, _ in EVERY if len(path) == 1][:3] == ["run", "config", "render"]
 
 
 @pytest.mark.parametrize(
-    ("words", "suggested"),
-    [(("ctl", "stauts"), "status"), (("confg",), "config"), (("ctl", "logs", "--folow"), "--follow")],
-)
-def test_a_typo_gets_a_suggestion(words: tuple[str, ...], suggested: str) -> None:
-    result = run(*words)
-    assert result.exit_code == 2
-    assert suggested in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
+    ("words", "said"),
     [
-        ("sparkd ctl status ds", ["ds4-flash"]),
-        ("sparkd ctl logs ", ["bge-m3", "ds4-flash"]),
-        ("sparkd ctl stop --assume-lost spark2 --assume-lost sp", ["spark1", "spark2"]),
-        ("sparkd ctl re", ["restart", "resume", "release"]),
+        (("confg",), "There is no command 'confg'; did you mean `sparkd config`?"),
+        (("ctl", "stauts"), "There is no command 'stauts'; did you mean `sparkd ctl status`?"),
+        (("status",), "There is no command 'status'; did you mean `sparkd ctl status`?"),
+        (("ctl", "rendr"), "did you mean `sparkd render`?"),
+        (("ctl", "kill"), "There is no command 'kill'; there is: status, watch, "),
+        (("ctl", "logs", "--folow"), "There is no option --folow; did you mean --follow?"),
+        (("ctl", "logs", "--zzz"), "There is no option --zzz; there is: --follow, --tail, "),
+        (("ctl", "--json", "status"), "There is no option --json; write it behind the command that it is for"),
+        (("ctl", "logs", "--tail", "0"), "write a whole number from 1 to 10000, not '0'"),
+        (("ctl", "logs", "--rank", "x"), "write a whole number from 0 up, not 'x'"),
+        (("ctl", "stop", "--timeout", "x"), "write a number from 0 up, not 'x'"),
+        (("completion", "csh"), "'csh' is not one of 'bash', 'zsh', 'fish'"),
     ],
 )
-def test_completion_knows_names(typed: str, offered: list[str], tmp_path: Path) -> None:
-    words = typed.split() + ([""] if typed.endswith(" ") else [])
-    env = {
-        "_SPARKD_COMPLETE": "bash_complete",
-        "COMP_WORDS": " ".join(words),
-        "COMP_CWORD": str(len(words) - 1),
-    }
-    with daemon(two()) as server:
-        shown = sparkd(server.socket_path, env=env)
-    assert sorted(shown.stdout.split()) == sorted(f"plain,{word}" for word in offered)
-    without = sparkd(str(tmp_path / "none"), env=env)
-    assert without.stderr == ""
-    assert without.stdout.strip() == "" or "ctl re" in typed
+def test_what_is_typed_wrong_is_answered_with_what_was_meant(words: tuple[str, ...], said: str) -> None:
+    result = run(*words)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
 
 
-def test_the_documented_completion_line_gives_a_script() -> None:
-    assert "_SPARKD_COMPLETE=bash_source sparkd" in run("--help").stdout
-    assert "complete" in sparkd("/nowhere", env={"_SPARKD_COMPLETE": "zsh_source"}).stdout
+def test_render_needs_no_name_where_there_is_one(config: Path) -> None:
+    assert run("render", "--config", config).stdout == run("render", "ds4-flash", "--config", config).stdout
+    (config / "deployments" / "broken.yaml").write_text("name: broken\n")
+    several = run("render", "--config", config)
+    assert (several.exit_code, several.stdout) == (2, "")
+    assert several.stderr == "sparkd: which deployment?\n   fix: name one of ds4-flash, broken\n"
+    for file in (config / "deployments").iterdir():
+        file.unlink()
+    assert "no deployment is configured" in run("render", "--config", config).stderr
+
+
+def test_config_schema_prints_what_is_shipped() -> None:
+    shipped = Path(__file__).parents[3] / "config" / "schema"
+    assert run("config", "schema").stdout == (shipped / "sparkd.json").read_text()
+    assert run("config", "schema", "--deployment").stdout == (shipped / "deployment.json").read_text()

@@ -313,3 +313,37 @@ def test_wait_gives_up_on_a_sparkd_that_stays_away(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(wait, "PATIENCE_S", 0.1)
     with pytest.raises(Unreached):
         wait.follow(Api(str(tmp_path / "none")), wait.Operation("op-7", "start", "ds4-flash"), None, False)
+
+
+# ------------------------------------------------------------------------------------------------- what would be cleaned
+
+SPARK1 = {
+    "drop_caches": True, "swapoff": True, "page_cache": 96 << 30, "swap_used": 2 << 30,
+    "shm": {"psm_1": 160 << 20, "sem.mp-1": 32}, "caches": {"/home/milo/.cache/vllm": 3 << 30, "/c/flashinfer": 0},
+}  # fmt: skip
+IDLE = {"drop_caches": False, "swapoff": False, "page_cache": 1, "swap_used": 0, "shm": {}, "caches": {}}
+CLEANUP = {"schema": 1, "nodes": {"spark1": SPARK1, "spark2": IDLE, "spark3": {"why": "no answer", **IDLE}}}
+
+
+def test_a_dry_run_lists_what_a_start_would_take_away() -> None:
+    with daemon(serving()) as server:
+        server.cleanup = CLEANUP
+        said = sparkd(server.socket_path, "ctl", "restart", "--clean", "--dry-run")
+        as_json = sparkd(server.socket_path, "ctl", "restart", "--clean", "--dry-run", "--json")
+        assert server.posted == []
+        assert "/api/v1/deployments/ds4-flash/cleanup?clean=true" in server.asked
+    assert said.returncode == 0
+    text = " ".join(said.stdout.split())
+    assert "as long as the very first one." in text
+    assert (
+        "spark1: 96.0 GiB of page cache, 2 segments of shared memory that nobody holds (160 MiB), "
+        "2.0 GiB taken back from swap, 3.0 GiB in /home/milo/.cache/vllm spark2: nothing to clean"
+    ) in text
+    assert "spark3: cannot be looked at: no answer" in text
+    assert json.loads(as_json.stdout)["cleanup"]["spark1"]["page_cache"] == 96 << 30
+
+
+def test_a_clean_restart_is_asked_for_as_such() -> None:
+    with daemon(serving()) as server:
+        assert sparkd(server.socket_path, "ctl", "restart", "--clean", "--yes").returncode == 0
+        assert [body["clean"] for _, body in server.posted] == [True]

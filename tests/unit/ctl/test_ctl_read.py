@@ -87,6 +87,17 @@ def test_why_shows_cause_evidence_rule_and_next_step() -> None:
     check_golden("why", shown.stdout)
 
 
+def test_why_says_how_to_see_what_was_saved() -> None:
+    saved = {"source": "saved", "line": None, "text": "/var/lib/sparkd/captures/ds4-flash/g13"}
+    with daemon(serving()) as server:
+        server.why = {**WHY, "cause": {**WHY["cause"], "evidence": [saved]}}
+        shown = " ".join(sparkd(server.socket_path, "ctl", "why").stdout.split())
+        server.why = WHY
+        without = sparkd(server.socket_path, "ctl", "why").stdout
+    assert "logs `sparkd ctl logs ds4-flash --generation 13`" in shown
+    assert "--generation" not in without
+
+
 def test_why_of_what_never_failed() -> None:
     with daemon(serving()) as server:
         shown = sparkd(server.socket_path, "ctl", "why")
@@ -156,7 +167,7 @@ def test_logs_of_nothing_say_so() -> None:
         gone = sparkd(server.socket_path, "ctl", "logs")
     assert (quiet.returncode, quiet.stdout, gone.returncode, gone.stdout) == (0, "", 0, "")
     assert "--all shows" in quiet.stderr
-    assert "/var/lib/sparkd/captures/ds4-flash on the head" in " ".join(gone.stderr.split())
+    assert "`sparkd ctl capture list ds4-flash`" in " ".join(gone.stderr.split())
 
 
 def test_logs_of_a_rank_that_is_not_there() -> None:
@@ -225,7 +236,8 @@ def test_following_history_shows_nothing_twice(as_json: bool) -> None:
     assert text.count("serving again") == 1
     assert "of another" not in text
     if as_json:
-        assert [json.loads(line) for line in text.splitlines()] == [*reversed(HISTORY), late]
+        expected = [{"schema": 1, **one} for one in (*reversed(HISTORY), late)]
+        assert [json.loads(line) for line in text.splitlines()] == expected
 
 
 def test_watch_as_json_is_ndjson_of_the_event_stream() -> None:
@@ -271,3 +283,67 @@ def test_watch_goes_on_when_sparkd_goes_away() -> None:
         text, code = follow(server, "ctl", "watch", until=lambda line: "cannot be reached" in line, meanwhile=away)
     assert code == 0
     assert text.splitlines()[-1].endswith("No such file or directory")
+
+
+# --------------------------------------------------------------------------------------------------------- what is saved
+
+SAVED: Json = {
+    "schema": 1,
+    "folder": "/var/lib/sparkd/captures/ds4-flash",
+    "captures": [
+        {
+            "generation": number,
+            "at": f"2026-11-27T0{number - 10}:00:33Z",
+            "reason": "failed",
+            "folder": f"/var/lib/sparkd/captures/ds4-flash/g{number}",
+            "ranks": [{"rank": 0, "node": "spark1", "log_bytes": 90_000}],
+        }
+        for number in (12, 13)
+    ],
+}
+ONE: Json = {
+    **SAVED["captures"][1],
+    "schema": 1,
+    "ranks": [
+        {"rank": 0, "node": "spark1", "inspect": {"State": {"Status": "exited", "ExitCode": 137, "OOMKilled": True}}},
+        {"rank": 1, "node": "spark2", "inspect": None},
+    ],
+}
+
+
+def test_what_is_saved_is_listed_with_the_command_to_see_it() -> None:
+    with daemon(serving()) as server:
+        server.captures = SAVED
+        shown = sparkd(server.socket_path, "ctl", "capture", "list")
+        assert json.loads(sparkd(server.socket_path, "ctl", "capture", "list", "--json").stdout) == SAVED
+    assert shown.returncode == 0
+    check_golden("captures", shown.stdout)
+
+
+def test_nothing_saved_says_so() -> None:
+    with daemon(serving()) as server:
+        assert "Nothing is saved of ds4-flash" in sparkd(server.socket_path, "ctl", "capture", "list").stdout
+        none = sparkd(server.socket_path, "ctl", "capture", "show")
+        unknown = sparkd(server.socket_path, "ctl", "capture", "show", "--generation", "9")
+    assert (none.returncode, "logs are saved when a group fails" in none.stderr) == (2, True)
+    assert (unknown.returncode, "saved are: 13" in unknown.stderr) == (2, True)
+
+
+def test_one_that_is_saved_tells_how_each_rank_ended() -> None:
+    with daemon(serving()) as server:
+        server.captures, server.capture = SAVED, ONE
+        shown = sparkd(server.socket_path, "ctl", "capture", "show").stdout
+        assert "/api/v1/deployments/ds4-flash/captures/13" in server.asked
+        assert json.loads(sparkd(server.socket_path, "ctl", "capture", "show", "--json").stdout) == ONE
+    assert "0@spark1   exited, exit code 137, killed for want of memory" in shown
+    assert "1@spark2   its settings were not saved" in shown
+
+
+def test_logs_of_a_saved_generation() -> None:
+    with daemon(serving()) as server:
+        server.logs = ndjson(*LOGS)
+        shown = sparkd(server.socket_path, "ctl", "logs", "--generation", "13", "--tail", "2")
+        assert "/api/v1/deployments/ds4-flash/captures/13/logs?tail=40" in server.asked
+        follow_it = sparkd(server.socket_path, "ctl", "logs", "--generation", "13", "-f")
+    assert [line.split(" ", 2)[2] for line in shown.stdout.splitlines()] == ["second", "\tthird"]
+    assert (follow_it.returncode, "a saved log does not go on" in follow_it.stderr) == (2, True)

@@ -50,7 +50,7 @@ def test_hints_name_commands_that_exist(path: Path) -> None:
         ("sparkd ctl watch {name}", False),
         ("`sparkd init`", True),
         ("`sparkd ctl nodes --trust x`", True),
-        ("or: sparkd ctl reload", True),
+        ("or: sparkd ctl relaod", True),
     ],
 )
 def test_a_hint_is_found_and_judged(text: str, wrong: bool) -> None:

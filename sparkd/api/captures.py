@@ -1,0 +1,89 @@
+"""The folder with what was saved of a deployment's failed generations -> a list of them, one of their logs, its inspects.
+
+The files are the daemon's alone (0700): people see them through the API. `sparkd.act.capture` writes them, already
+without secrets. Everything here reads the disk and blocks.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sparkd.api.service import NotFound
+
+_FOLDER = re.compile(r"(\d{8}T\d{6}Z)-g(\d+)-(.+)")
+_LOG = re.compile(r"rank(\d+)-(.+)\.log")
+_INSPECT = ".inspect.json"
+
+
+class Capture(NamedTuple):
+    folder: Path
+    at: datetime
+    generation: int
+    reason: str
+
+    def logs(self) -> Iterator[tuple[int, str, Path]]:
+        """(rank, node, file), by rank."""
+        found = ((_LOG.fullmatch(file.name), file) for file in self.folder.iterdir())
+        yield from sorted((int(name[1]), name[2], file) for name, file in found if name)
+
+    def as_json(self) -> dict[str, Any]:
+        ranks = [{"rank": rank, "node": node, "log_bytes": file.stat().st_size} for rank, node, file in self.logs()]
+        known = {"generation": self.generation, "at": self.at.isoformat().replace("+00:00", "Z")}
+        return {**known, "reason": self.reason, "folder": str(self.folder), "ranks": ranks}
+
+
+def listing(folder: Path) -> dict[str, Any]:
+    """All that was saved, the latest last; an empty list where nothing was."""
+    return {"schema": 1, "folder": str(folder), "captures": [one.as_json() for one in _captures(folder)]}
+
+
+def lines(folder: Path, generation: int, tail: int) -> list[dict[str, Any]]:
+    """The last `tail` lines of that generation's ranks, interleaved by time. Raises NotFound."""
+    capture = _of(folder, generation)
+    logs = [_lines(rank, node, file) for rank, node, file in capture.logs()]
+    return list(heapq.merge(*logs, key=lambda line: str(line["at"])))[-tail:]
+
+
+def inspects(folder: Path, generation: int) -> dict[str, Any]:
+    """What Docker knew of that generation's ranks when they were saved. Raises NotFound."""
+    capture = _of(folder, generation)
+    ranks = []
+    for rank, node, log in capture.logs():
+        file = log.with_suffix(_INSPECT)
+        inspect = json.loads(file.read_text("utf-8")) if file.exists() else None
+        ranks.append({"rank": rank, "node": node, "inspect": inspect})
+    return {"schema": 1, **capture.as_json(), "ranks": ranks}
+
+
+def _captures(folder: Path) -> list[Capture]:
+    if not folder.is_dir():
+        return []
+    found = ((_FOLDER.fullmatch(one.name), one) for one in folder.iterdir())
+    known = (Capture(one, datetime.fromisoformat(name[1]), int(name[2]), name[3]) for name, one in found if name)
+    return sorted(known, key=lambda capture: capture.at)
+
+
+def _of(folder: Path, generation: int) -> Capture:
+    """The last one of that generation: it may have been saved more than once."""
+    captures = _captures(folder)
+    mine = [one for one in captures if one.generation == generation]
+    if not mine:
+        known = ", ".join(str(number) for number in sorted({one.generation for one in captures}))
+        fix = f"saved are: {known}" if known else "logs are saved when a group fails; see what runs: sparkd ctl logs"
+        raise NotFound(f"nothing was saved of generation {generation}", fix)
+    return mine[-1]
+
+
+def _lines(rank: int, node: str, file: Path) -> Iterator[dict[str, Any]]:
+    """A line is `TIME STREAM TEXT`."""
+    with file.open(encoding="utf-8", errors="replace") as log:
+        for line in log:
+            at, _, rest = line.rstrip("\n").partition(" ")
+            stream, _, text = rest.partition(" ")
+            yield {"schema": 1, "at": at, "rank": rank, "node": node, "stream": stream, "text": text}

@@ -1,0 +1,97 @@
+"""Turns what the daemon saved of failed generations into a list, or into all that is known of one of them.
+
+Annotations must stay real types here (see `sparkd.ctl.answers`).
+"""
+
+import json
+from typing import Any, NamedTuple
+
+from sparkd.ctl.answers import Deployment, Moment, Status, read
+from sparkd.ctl.client import Api, quote
+from sparkd.ctl.errors import Usage
+from sparkd.ctl.names import pick
+from sparkd.ctl.text import Cell, clock, labelled, say, table, terminal
+
+
+class SavedLog(NamedTuple):
+    rank: int
+    node: str
+    log_bytes: int
+
+
+class Capture(NamedTuple):
+    """What was saved of one generation before it was taken down."""
+
+    generation: int
+    at: Moment
+    reason: str
+    folder: str
+    ranks: tuple[SavedLog, ...] = ()
+
+
+class Captures(NamedTuple):
+    folder: str
+    captures: tuple[Capture, ...] = ()
+
+
+HEADER = ("GENERATION", "SAVED", "WHY", "LOGS")
+
+
+def show_list(api: Api, name: str | None, as_json: bool) -> int:
+    deployment, raw = _ask(api, name)
+    found = read(Captures, raw)
+    if as_json:
+        print(json.dumps(raw, indent=2))
+    elif found.captures:
+        now = read(Status, api.get("/api/v1/status")).at
+        rows = [_row(one, now) for one in found.captures]
+        print("\n".join(table(HEADER, rows, terminal())))
+        last = found.captures[-1].generation
+        say(f"See one with: `sparkd ctl logs {deployment.name} --generation {last}`. On the head: {found.folder}")
+    else:
+        say(f"Nothing is saved of {deployment.name}: its logs are when it fails.")
+    return 0
+
+
+def show_one(api: Api, name: str | None, generation: int | None, as_json: bool) -> int:
+    """The latest one where `generation` is None; what its containers were like, rank by rank."""
+    deployment, raw = _ask(api, name)
+    saved = read(Captures, raw).captures
+    if generation is None and not saved:
+        raise Usage(f"nothing is saved of {deployment.name}", "logs are saved when a group fails")
+    wanted = saved[-1].generation if generation is None else generation
+    one = api.get(f"/api/v1/deployments/{quote(deployment.name)}/captures/{wanted}")
+    if as_json:
+        print(json.dumps(one, indent=2))
+        return 0
+    term = terminal()
+    lines = labelled("saved", f"{one['at']}, because of {one['reason']}, in {one['folder']}", term)
+    for rank in one["ranks"]:
+        lines += labelled(f"{rank['rank']}@{rank['node']}", _ended(rank["inspect"]), term)
+    lines += labelled("logs", f"`sparkd ctl logs {deployment.name} --generation {wanted}`", term)
+    lines += labelled("settings", f"`sparkd ctl capture show {deployment.name} --generation {wanted} --json`", term)
+    print("\n".join(lines))
+    return 0
+
+
+def _ask(api: Api, name: str | None) -> tuple[Deployment, dict[str, Any]]:
+    deployment = pick(read(Status, api.get("/api/v1/status")), name)
+    return deployment, api.get(f"/api/v1/deployments/{quote(deployment.name)}/captures")
+
+
+def _row(capture: Capture, now: float) -> list[Cell]:
+    logs = ", ".join(f"{one.rank}@{one.node} {max(1, one.log_bytes >> 10)} KiB" for one in capture.ranks)
+    return [Cell(f"g{capture.generation}"), Cell(clock(capture.at, now)), Cell(capture.reason), Cell(logs or "none")]
+
+
+def _ended(inspect: Any) -> str:
+    """Docker's own words for the state that the container was in."""
+    state = inspect.get("State") if isinstance(inspect, dict) else None
+    if not isinstance(state, dict):
+        return "its settings were not saved"
+    words = [str(state.get("Status", "state unknown"))]
+    if not state.get("Running"):
+        words.append(f"exit code {state.get('ExitCode')}")
+    if state.get("OOMKilled"):
+        words.append("killed for want of memory")
+    return ", ".join(words)

@@ -1,0 +1,60 @@
+"""check: one table, the trouble in words, the exit code, the list."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ctl_daemon import check_golden, daemon, on_terminal, sparkd
+from ctl_scenes import Json, serving
+
+
+def row(code: str, node: str | None, status: str = "ok", text: str = "", **more: object) -> Json:
+    return {"code": code, "severity": "fail", "status": status, "node": node, "rank": None, "text": text, **more}
+
+
+GHOST = row(
+    "ghost-path",
+    "spark2",
+    "fail",
+    "vllm-worker.service on spark2 starts /workspace/start.sh, which is not in container vllm_ds4",
+    evidence=["ExecStart=/usr/bin/docker exec vllm_ds4 bash \x1b[31m/workspace/start.sh"],
+    fix="on spark2: systemctl disable --now vllm-worker.service",
+)
+WELL = [row("ghost-path", "spark1"), row("swap", "spark1"), row("swap", "spark2")]
+UNREAD = row("gpu", "spark1", "unknown", "cannot be checked: nvidia-smi did not answer in 8 s")
+
+
+def checks(*rows: Json) -> Json:
+    return {"schema": 1, "deployment": "ds4-flash", "at": "2026-11-27T07:01:02Z", "seconds": 0.42, "checks": list(rows)}
+
+
+def test_the_table_and_the_trouble() -> None:
+    with daemon(serving()) as server:
+        server.checks = checks(*WELL, GHOST, UNREAD)
+        session = on_terminal(server.socket_path, "ctl", "check", env={"NO_COLOR": "1"})
+        assert server.posted == [("/api/v1/deployments/ds4-flash/checks", {})]
+    assert session.code == 4
+    assert "\x1b" not in session.text
+    check_golden("check", session.text.replace("\r\n", "\n"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"), [(WELL, 0), ([*WELL, GHOST], 4), ([*WELL, UNREAD], 4), ([row("swap", "spark1", "warn", "t")], 0)]
+)
+def test_warnings_are_allowed(rows: list[Json], code: int) -> None:
+    with daemon(serving()) as server:
+        server.checks = checks(*rows)
+        done = sparkd(server.socket_path, "ctl", "check", "--json")
+    assert (done.returncode, json.loads(done.stdout)) == (code, checks(*rows))
+
+
+def test_the_list() -> None:
+    known = {"code": "swap", "severity": "warn", "description": "Swap in use.", "needs": ["meminfo"]}
+    with daemon(serving()) as server:
+        server.checks = {"schema": 1, "checks": [known]}
+        shown = sparkd(server.socket_path, "ctl", "check", "--list").stdout
+        as_json = json.loads(sparkd(server.socket_path, "ctl", "check", "--list", "--json").stdout)
+        assert "/api/v1/checks" in server.asked
+    assert shown == "CHECK  LEVEL  WHAT IT LOOKS FOR\nswap   warn   Swap in use.\n"
+    assert as_json == server.checks
