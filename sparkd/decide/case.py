@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sparkd.decide.group import Group
-from sparkd.engines import Engine
+from sparkd.decide.group import Group, gather
+from sparkd.engines import ENGINES, Engine
 from sparkd.model.config import Deployment, Policy
 from sparkd.model.decision import Action, Cause, Decision, Intent, Phase, Planned, State
 from sparkd.model.snapshot import EngineView, Outcome, Snapshot
@@ -18,6 +18,8 @@ FREE = frozenset({Cause.OPERATOR, Cause.CONFIG})
 
 @dataclass(frozen=True, slots=True)
 class Case:
+    """`deployment` is what runs, as it was started; `wanted` is the same by its file, which the next start goes by."""
+
     deployment: Deployment
     state: State
     snapshot: Snapshot
@@ -26,6 +28,14 @@ class Case:
     now: float
     group: Group
     engine: Engine
+    wanted: Deployment
+
+    def anew(self) -> Case:
+        """The same, looked at as the next start will need it: its file may name other nodes, ports and images."""
+        if self.wanted is self.deployment:
+            return self
+        group = gather(self.wanted, self.state, self.snapshot, self.intent)
+        return replace(self, deployment=self.wanted, group=group, engine=ENGINES[self.wanted.engine])
 
     @property
     def view(self) -> EngineView | None:

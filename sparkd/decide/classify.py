@@ -28,6 +28,8 @@ _T, _P, _U = FailureClass.TRANSIENT, FailureClass.PERMANENT, FailureClass.UNCLAS
 _USAGE = "see the usage error in `sparkd ctl logs`, correct the args"
 _RIGHTS = "check the command's permissions in the image"
 _PATH = "check the path in the image and its mounts"
+_MAY = "check the permissions of the command and of every folder above it for that user"
+_LIMITS = "write smaller `container: {ulimits: …}`"
 
 # After start-up every engine death exits 0 (vllm#48966, evidence 01 to 04): any exit while wanted is a failure.
 EXITS: dict[int, Kind] = {
@@ -51,10 +53,14 @@ REFUSALS: dict[str, Kind] = {
     "name-taken": Kind(_P, "name-taken", "a container of that name is not ours", "name", "remove or rename it", True),
     "port": Kind(FailureClass.RESOURCE, "port-taken", "a port is taken", "port", "stop what holds the port", True),
     "gpu": Kind(_P, "gpu-missing", "Docker cannot give it the GPU", "gpu", _GPU, True),
+    "path-missing": Kind(_P, "path-missing", "a path is missing", "path", "create or mount it on that node", True),
+    "user-missing": Kind(_P, "user-missing", "its user does not exist", "user", "create the user on that node", True),
+    "not-executable": Kind(_P, "exit-203", "its command cannot be executed by its user", "exit", _MAY, True),
+    "limits": Kind(_P, "exit-205", "its limits are more than the node allows", "exit", _LIMITS, True),
     "command": Kind(_P, "exit-127", "its command does not exist in the image", "exit", _PATH, True),
 }
 
-NOT_YET = frozenset({"image", "mount", "gpu"})
+NOT_YET = frozenset({"image", "mount", "path", "gpu"})
 """Facts whose absence shortly after a node's boot proves nothing (DESIGN rule 7)."""
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from sparkd.decide.strays import orphans
 from sparkd.model.config import Deployment
 from sparkd.model.decision import Intent, ProcessTarget, State, Target
-from sparkd.model.snapshot import Boot, Container, NodeView, Snapshot, Unknown
+from sparkd.model.snapshot import Boot, Container, EngineProcess, NodeView, Process, Snapshot, Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,12 @@ class Group:
 def gather(deployment: Deployment, state: State, snapshot: Snapshot, intent: Intent) -> Group:
     """Collect the facts about one deployment. A lost node counts as lost only while it really cannot be read."""
     views = {name: snapshot.nodes.get(name) or _unseen(name, snapshot.at) for name in deployment.nodes}
+    runtime = deployment.runtime
     # The file may have been edited since: ranks may still run where this generation was started.
     started_on = {name: snapshot.nodes[name] for name, _ in state.boots if name in snapshot.nodes}
-    blind = {name: why for name, view in {**views, **started_on}.items() if (why := view.unread) is not None}
+    blind = {
+        name: why for name, view in {**views, **started_on}.items() if (why := view.unread_for(runtime)) is not None
+    }
     found = list(_containers(deployment.name, {**views, **snapshot.nodes}))
     ours = tuple(one for one in found if one[1].owner == snapshot.owner)
     foreign = tuple(one for one in found if one[1].owner != snapshot.owner)
@@ -66,27 +70,34 @@ def gather(deployment: Deployment, state: State, snapshot: Snapshot, intent: Int
         ours=ours,
         foreign=foreign,
         ranks=ranks,
-        leftovers=tuple(_leftovers(deployment.name, views, {container.id for _, container in found})),
+        leftovers=tuple(_leftovers(deployment, views, {container.id for _, container in found}, snapshot.owner)),
         views=views,
     )
 
 
 def _unseen(name: str, at: float) -> NodeView:
     why = Unknown("not looked at", at)
-    return NodeView(name, why, why, why, why, why, why, why, why, why, why, why, why)
+    return NodeView(name, why, why, why, why, why, why, why, why, why, why, why, why, why, why)
 
 
 def _containers(deployment: str, views: Mapping[str, NodeView]) -> Iterator[tuple[str, Container]]:
     for name, view in views.items():
-        if view.unread is None and not isinstance(view.containers, Unknown):
-            yield from ((name, container) for container in view.containers if container.deployment == deployment)
+        yield from ((name, container) for container in view.ranks if container.deployment == deployment)
 
 
-def _leftovers(deployment: str, views: Mapping[str, NodeView], containers: set[str]) -> Iterator[ProcessTarget]:
+def _leftovers(
+    deployment: Deployment, views: Mapping[str, NodeView], containers: set[str], owner: str
+) -> Iterator[ProcessTarget]:
     for name, view in views.items():
-        if view.unread is not None or isinstance(view.leftovers, Unknown) or not isinstance(view.boot, Boot):
+        if (
+            view.unread_for(deployment.runtime) is not None
+            or isinstance(view.leftovers, Unknown)
+            or not isinstance(view.boot, Boot)
+        ):
             continue
-        for process in view.leftovers.get(deployment, ()):
+        found: dict[int, Process | EngineProcess] = {**orphans(deployment.name, view, owner)}
+        found |= {process.pid: process for process in view.leftovers.get(deployment.name, ())}
+        for process in found.values():
             # Zombies hold nothing; a process inside a container that is listed goes with its container.
             if process.owner in containers or process.state == "Z":
                 continue
@@ -95,7 +106,7 @@ def _leftovers(deployment: str, views: Mapping[str, NodeView], containers: set[s
 
 
 def target(node: str, container: Container) -> Target:
-    return Target(node, container.id, container.rank, container.generation)
+    return Target(node, container.id, container.rank, container.generation, container.runtime)
 
 
 def boots(group: Group) -> tuple[tuple[str, str], ...]:

@@ -14,7 +14,7 @@ from sparkd.decide.case import Case, decide
 from sparkd.decide.failing import down_since
 from sparkd.decide.group import gather
 from sparkd.engines import ENGINES
-from sparkd.model.config import Deployment, Policy
+from sparkd.model.config import Deployment, Policy, as_started
 from sparkd.model.decision import (
     CaptureEvidence,
     Cause,
@@ -50,15 +50,16 @@ PHASES: dict[Phase, Handler] = {
 def step(
     deployment: Deployment, state: State, snapshot: Snapshot, intent: Intent, policy: Policy, now: float
 ) -> Decision:
-    """Decide the next step of one deployment.
+    """Decide the next step of one deployment, `deployment` being what its file says.
 
     `now` is on the same clock as every time in `state` and `snapshot` (seconds of CLOCK_BOOTTIME). Only the first
     action is performed before the next look. The returned state must be persisted before its actions are performed.
     """
     state = _nothing_to_release(absorb(state, snapshot, deployment.name), intent)
-    group = gather(deployment, state, snapshot, intent)
+    running = as_started(state.started, deployment)
+    group = gather(running, state, snapshot, intent)
     state = replace(state, highest=max(state.highest, group.newest))
-    case = Case(deployment, state, snapshot, intent, policy, now, group, ENGINES[deployment.engine])
+    case = Case(running, state, snapshot, intent, policy, now, group, ENGINES[running.engine], deployment)
     for wish in WISHES:
         decision = wish(case)
         if decision is not None:
@@ -76,7 +77,7 @@ def absorb(state: State, snapshot: Snapshot, name: str) -> State:
         # Evidence is taken once, in bounded time: a capture that failed must not keep a dead group in memory.
         return replace(state, captured=action.generation)
     if isinstance(action, CleanNodes):
-        return replace(state, cleaned=action.generation)
+        return replace(state, cleaned=action.generation, clean_done=max(state.clean_done, action.clean))
     if isinstance(action, StartRanks) and outcome.ok and action.generation == state.generation:
         return replace(state, ranks_started=tuple(sorted({*state.ranks_started, *action.ranks})))
     if isinstance(action, SendCanary | WarmUp) and action.generation == state.generation:

@@ -1,17 +1,19 @@
-"""What a start needs from its nodes, and what of it is known to be missing: images, mount sources, free ports."""
+"""What a start needs from its nodes, and what of it is known to be missing: images, paths, users, free ports."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sparkd.decide.case import Case
+from sparkd.model.config import Deployment
 from sparkd.model.snapshot import NodeView, Unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
     kind: str
-    """image | mount"""
+    """image | mount | path | user"""
     node: str
     what: str
     text: str
@@ -29,11 +31,32 @@ def missing(case: Case) -> list[Missing]:
         if image and not isinstance(view.images, Unknown) and view.images.get(image, "") is None:
             fix = f"on {node}: docker pull {image}, or docker load it"
             found.append(Missing("image", node, image, f"image {image} is not on {node}", fix))
-        for mount in case.deployment.container.mounts:
-            if not isinstance(view.paths, Unknown) and view.paths.get(mount.source) == "missing":
-                text = f"{mount.source}, mounted at {mount.target}, does not exist on {node}"
-                found.append(Missing("mount", node, mount.source, text, f"create or mount {mount.source} on {node}"))
+        found += _paths(case.deployment, node, view)
+        user = case.deployment.user
+        if user and not isinstance(view.users, Unknown) and view.users.get(user, 0) is None:
+            text = f"user {user}, who runs the ranks, does not exist on {node}"
+            found.append(Missing("user", node, user, text, f"create user {user} on {node}"))
     return found
+
+
+def _paths(deployment: Deployment, node: str, view: NodeView) -> list[Missing]:
+    seen = {} if isinstance(view.paths, Unknown) else view.paths
+    kind, found = ("mount" if deployment.runtime == "docker" else "path"), []
+    for path, purpose in deployment.sources.items():
+        if seen.get(path) == "missing":
+            text = f"{path}, {purpose}, does not exist on {node}"
+            found.append(Missing(kind, node, path, text, f"create or mount {path} on {node}"))
+        if seen.get(path) == "no-interpreter" and deployment.runtime == "process":
+            text = f"{path} cannot run on {node}: the interpreter that its first line names is not there"
+            found.append(Missing(kind, node, path, text, f"make its venv anew on {node}: head -1 {path}"))
+    return found
+
+
+def images(case: Case) -> dict[str, str]:
+    """Node -> id of the deployment's image there, where it was looked up and found."""
+    known = {name: view.images for name, view in case.group.views.items() if not isinstance(view.images, Unknown)}
+    image = case.deployment.image or ""
+    return {name: found for name, ids in known.items() if (found := ids.get(image)) is not None}
 
 
 def unasked(case: Case) -> dict[str, str]:
@@ -42,15 +65,17 @@ def unasked(case: Case) -> dict[str, str]:
 
 
 def _unasked(case: Case, view: NodeView) -> str | None:
-    image, mounts = case.deployment.image, case.deployment.container.mounts
-    if image and isinstance(view.images, Unknown):
-        return view.images.why
-    if mounts and isinstance(view.paths, Unknown):
-        return view.paths.why
-    images = () if isinstance(view.images, Unknown) else view.images
-    paths = () if isinstance(view.paths, Unknown) else view.paths
-    asked = (not image or image in images) and all(mount.source in paths for mount in mounts)
-    return None if asked else "not asked yet"
+    one = case.deployment
+    wanted: tuple[tuple[Collection[str], Collection[str] | Unknown], ...] = (
+        ((one.image,) if one.image else (), view.images),
+        (one.sources, view.paths),
+        ((one.user,) if one.user else (), view.users),
+    )
+    for needed, asked in wanted:
+        if needed and isinstance(asked, Unknown):
+            return asked.why
+    there = all(isinstance(asked, Unknown) or all(name in asked for name in needed) for needed, asked in wanted)
+    return None if there else "not asked yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +85,9 @@ class PortTaken:
     text: str
     known: bool
     """False: the sockets could not be read."""
+    what: str = ""
+    """api | master"""
+    pid: int | None = None
 
 
 def port_taken(case: Case) -> PortTaken | None:
@@ -72,5 +100,6 @@ def port_taken(case: Case) -> PortTaken | None:
         for socket in sockets:
             if socket.state == "LISTEN" and socket.local_port == use.port:
                 holder = f" by pid {socket.pid}" if socket.pid else ""
-                return PortTaken(node, use.port, f"the {use.what} port {use.port} on {node} is held{holder}", True)
+                text = f"the {use.what} port {use.port} on {node} is held{holder}"
+                return PortTaken(node, use.port, text, True, use.what, socket.pid)
     return None

@@ -1,38 +1,72 @@
-"""Reason codes -> the rule behind them, in words a person can look up in docs/interfaces.md."""
+"""Reason codes -> the rule behind them in words, its number last; docs/interfaces.md and the manual page have all of them."""
 
 from __future__ import annotations
 
-RULES: dict[str, str] = {
-    "node-unknown": "unknown is not dead: nothing is started or stopped while a node of the group cannot be read (rule 1)",
-    "node-lost": "a node declared lost takes part again only when it can be read; what runs there goes first (rule 1)",
-    "node-stopping": "a rank that ends with its node's shutdown has not failed (rule 6)",
-    "teardown": "one group, one fate: head first, then workers, then verified gone (rule 2)",
-    "failed": "the failure's class decides when it is tried again (rule 6)",
-    "stale-rank": "evidence belongs to a generation; ranks of an earlier one go (rule 4)",
-    "unborn": "a rank that was created and never started is removed before it is started again (rule 2)",
-    "port-wait": "ports are verified free before anything starts (rule 2)",
-    "port-unknown": "unknown is not free: nothing starts while a port cannot be checked (rule 1)",
-    "backoff": "the pause doubles with every failure in a row (rule 6)",
-    "retry": "the pause is over (rule 6)",
-    "rebooted": "a reboot is no failure; the group starts anew (rule 6)",
-    "adopted": "sparkd looks before it acts; what serves goes on (rule 5)",
-    "stopped": "a person wants it stopped, and nothing undoes that (rule 8)",
-    "stopping": "a person wants it stopped (rule 8)",
-    "paused": "a person wants it observed only (rule 8)",
-    "begin": "a generation is numbered before anything of it starts (rule 4)",
-    "warmup": "ready is a correct completion, streamed to its end",
-    "loading": "slow is not dead: start-up has its own budget (rule 10)",
-    "serving": "every rank runs, and tokens move or a canary answers",
-    "suspect": "each kind of evidence has its own clock; none has run out yet",
-    "healed": "a hold that names a fact heals itself when the fact passes (rule 7)",
-    "held-budget": "sparkd gives up visibly when the restart budget is used up (rule 6)",
+from typing import NamedTuple
+
+TITLES = {
+    1: "Unknown is not dead",
+    2: "One group, one fate",
+    3: "Identity before any signal",
+    4: "Evidence belongs to a generation",
+    5: "Adopt first",
+    6: "Retry by cause",
+    7: "A hold names its fact and heals itself",
+    8: "Intent wins",
+    10: "Slow is not dead",
 }
+"""The rules that a decision goes by, as docs/interfaces.md calls and numbers them."""
+
+
+class Rule(NamedTuple):
+    """`number` is None for what is no rule of its own, but what a word means."""
+
+    number: int | None
+    text: str
+
+    def __str__(self) -> str:
+        if self.number is None:
+            return f"{self.text[0].upper()}{self.text[1:]}"
+        return f"{TITLES[self.number]}: {self.text} (rule {self.number})"
+
+
+RULES: dict[str, Rule] = {
+    "node-unknown": Rule(1, "nothing is started or stopped while a node of the group cannot be read"),
+    "node-lost": Rule(1, "a node declared lost takes part again once it can be read, and what runs there goes first"),
+    "node-stopping": Rule(6, "a rank that ends with its node's shutdown has not failed"),
+    "teardown": Rule(2, "the head goes first, then the workers, then all is verified gone"),
+    "failed": Rule(6, "the kind of failure decides whether and when it is tried again"),
+    "stale-rank": Rule(4, "ranks of an earlier one go, and what they say counts for nothing"),
+    "unborn": Rule(2, "a rank that was created and never started is removed before it is started again"),
+    "stray-holder": Rule(3, "`remove_strays` allows to end it, and neither a container nor a unit brings it back"),
+    "memory-wait": Rule(6, "what is missing is measured again at 30, 60 and 120 s, then the start is held"),
+    "memory-unknown": Rule(1, "nothing starts while the memory cannot be read: unknown is not enough"),
+    "port-wait": Rule(2, "ports are verified free before anything starts"),
+    "port-unknown": Rule(1, "nothing starts while a port cannot be checked: unknown is not free either"),
+    "backoff": Rule(6, "the pause doubles with every failure in a row"),
+    "retry": Rule(6, "the pause is over"),
+    "rebooted": Rule(6, "a reboot is no failure; the group starts anew"),
+    "adopted": Rule(5, "sparkd looks before it acts; what serves goes on"),
+    "stopped": Rule(8, "a person wants it stopped, and nothing undoes that"),
+    "stopping": Rule(8, "a person wants it stopped"),
+    "paused": Rule(8, "a person wants it observed only"),
+    "begin": Rule(4, "its number is written down before anything of it starts"),
+    "warmup": Rule(None, "ready is a correct completion, streamed to its end"),
+    "loading": Rule(10, "a start has its own time, and until that is up nothing counts as a failure"),
+    "serving": Rule(None, "serving means that every rank runs, and tokens move or a canary answers"),
+    "suspect": Rule(None, "each kind of evidence has its own clock, and none has run out yet"),
+    "healed": Rule(7, "the fact is right again"),
+    "held-budget": Rule(6, "when the restart budget is used up sparkd gives up, and says so"),
+}
+
+_NOT_YET = Rule(7, "for ten minutes after a node's boot, what is missing is not yet there")
+_HELD = Rule(7, "it is read again every 30 s, and supervision goes on when it is right")
 
 
 def rule(reason: str) -> str | None:
     """The rule behind a reason code, or None where the sentence says it all."""
     if reason.startswith("not-yet"):
-        return "for ten minutes after a boot, missing things are not yet there (rule 7)"
+        return str(_NOT_YET)
     if reason.startswith("held") and reason not in RULES:
-        return "a hold names its fact and heals itself when the fact passes (rule 7)"
-    return RULES.get(reason)
+        return str(_HELD)
+    return str(RULES[reason]) if reason in RULES else None

@@ -10,7 +10,7 @@ from sparkd.decide.group import boots, gather
 from sparkd.decide.holds import healed
 from sparkd.decide.loss import loss
 from sparkd.decide.teardown import teardown
-from sparkd.model.decision import STARTING, Cause, Decision, Phase, Planned, Watch
+from sparkd.model.decision import STARTING, Cause, Decision, Hold, Phase, Planned, Watch
 
 DOWN = frozenset({Phase.BACKOFF, Phase.HELD, Phase.CLEANUP, Phase.PRECHECK, Phase.STOPPED})
 """Phases in which it was decided already that what runs has to go."""
@@ -23,8 +23,10 @@ def stopped(case: Case) -> Decision:
         return down
     by = f" by {case.intent.by}" if case.intent.by else ""
     why = f": {case.intent.message}" if case.intent.message else ""
+    # Verified gone everywhere: from here on only the file counts. Not so on a node that was declared lost unseen.
+    state = case.state if case.group.lost else replace(case.state, started=None)
     lost = f"; {names(sorted(case.group.lost))} declared lost, what runs there is stale" if case.group.lost else ""
-    return decide(case.state, f"stopped{by}{why}{lost}", "stopped")
+    return decide(state, f"stopped{by}{why}{lost}", "stopped")
 
 
 def paused(case: Case) -> Decision:
@@ -59,14 +61,25 @@ def held(case: Case) -> Decision:
         return down
     if hold is None:
         return decide(case.enter(Phase.PRECHECK), "held for no known reason; going on", "healed")
-    # Not at once: a fact that looks well and still fails (Docker refuses a mount) must not start a group over and over.
-    look_at = case.state.since + case.policy.hold_recheck
-    if case.now >= look_at and healed(case, hold.fact):
-        said = f"the reason of the hold is gone ({hold.fact}); going on"
-        state = case.enter(Phase.PRECHECK, hold=None, resource_tries=0)
-        return decide(state, said, "healed", events=[("healed", said)])
-    following = Planned(max(look_at, case.now), "look at the fact again") if hold.heals_itself else None
-    return decide(case.state, f"held: {hold.text}", f"held-{hold.fact.partition(':')[0]}", planned=following)
+    if not hold.heals_itself:
+        return decide(case.state, f"held: {hold.text}", f"held-{hold.fact.partition(':')[0]}")
+    return _look_again(case.anew(), hold)
+
+
+def _look_again(case: Case, hold: Hold) -> Decision:
+    """Not at once, and not in every cycle: a fact that looks well and still fails (Docker refuses a mount) must not start
+    a group over and over."""
+    pause = case.policy.hold_recheck
+    look_at = case.state.retry_at if case.state.retry_at is not None else case.state.since + pause
+    if case.now >= look_at:
+        if healed(case, hold.fact):
+            said = f"the reason of the hold is gone ({hold.fact}); going on"
+            state = case.enter(Phase.PRECHECK, hold=None, resource_tries=0, retry_at=None)
+            return decide(state, said, "healed", events=[("healed", said)])
+        look_at = case.now + pause
+    state = replace(case.state, retry_at=look_at)
+    planned = Planned(look_at, "look at the fact again")
+    return decide(state, f"held: {hold.text}", f"held-{hold.fact.partition(':')[0]}", planned=planned)
 
 
 # ------------------------------------------------------------------------------------------------------------- adopting
@@ -109,11 +122,12 @@ def _believe_labels(case: Case) -> Case:
         stage=None,
         stages=(),
         watch=Watch(),
+        started=None,
         # Whatever was asked up to now was asked of the sparkd that started this generation.
         restart_done=case.intent.restart,
         release_done=case.intent.release,
     )
-    return replace(case, state=state, group=gather(case.deployment, state, case.snapshot, case.intent))
+    return replace(case.anew(), state=state, group=gather(case.wanted, state, case.snapshot, case.intent))
 
 
 def _return_to(case: Case, phase: Phase) -> Decision:
@@ -138,6 +152,7 @@ def _adopt(case: Case) -> Decision:
         "ranks_started": case.ranks,
         "boots": state.boots or boots(case.group),
         "cause": state.cause or Cause.ADOPT,
+        "started": state.started or case.deployment,
         "hold": None,
         "retry_at": None,
     }

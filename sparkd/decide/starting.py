@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from sparkd.decide import budget, needs
+from sparkd.decide import budget, needs, strays
 from sparkd.decide.case import Case, decide, names, waiting_for_unread
+from sparkd.decide.gate import gate
 from sparkd.decide.group import boots, shutting_down, young
 from sparkd.decide.holds import hold
+from sparkd.decide.prechecks import prechecks
 from sparkd.decide.teardown import teardown
-from sparkd.model.decision import Cause, CleanNodes, Decision, FailureClass, Phase, Watch
+from sparkd.model.decision import Cause, CleanNodes, Decision, FailureClass, KillProcesses, Phase, Watch
 
+FOREIGN = {"docker": ("container", "docker rm"), "process": ("unit", "systemctl stop")}
+"""Runtime -> what blocks a name there, and the command that takes it away."""
 PORT_PATIENCE_S = 15.0
 """A listener may outlive its process's container by a moment; longer than this it is somebody else's."""
 
 
 def precheck(case: Case) -> Decision:
     """Everything that can be known before touching anything."""
+    case = case.anew()
     waiting = _nodes_not_ready(case)
     if waiting is not None:
         return waiting
-    lacking = _sources(case)
+    lacking = _sources(case) or prechecks(case)
     if lacking is not None:
         return lacking
     spent = budget.exhausted(case.policy.budget, case.state.starts, case.now) if case.automatic else None
@@ -60,24 +65,43 @@ def _sources(case: Case) -> Decision | None:
 
 def cleanup(case: Case) -> Decision:
     """Verified gone everywhere, names and ports free, memory given back: only then a new generation begins."""
-    down = teardown(case, "cleaning up")
+    down = teardown(case, "cleaning up") or teardown(case.anew(), "cleaning up")
     if down is not None:
         return down
+    case = case.anew()
     not_ready = _nodes_not_ready(case)
     if not_ready is not None:
         return not_ready
     for node, container in case.group.foreign:
-        text = f"a container named {container.name} on {node} is not ours"
-        fix = f"remove or rename it: docker rm {container.name}"
+        what, remove = FOREIGN[container.runtime]
+        text = f"a {what} named {container.name} on {node} is not ours"
+        fix = f"remove or rename it: {remove} {container.name}"
         return hold(case, case.state, FailureClass.PERMANENT, f"name:{node}:{container.name}", text, fix)
-    occupied = _ports(case)
+    occupied = _left_alone(case) or _ports(case)
     if occupied is not None:
         return occupied
     generation = max(case.state.generation, case.state.highest) + 1
     if case.state.cleaned != generation:
-        action = CleanNodes(tuple(case.group.views), generation, drop_caches=True)
-        return decide(case.state, "cleaning up: dropping caches and unused shared memory", "clean-nodes", [action])
-    return begin(case, generation)
+        return _clean(case, generation)
+    return gate(case) or begin(case, generation)
+
+
+def _clean(case: Case, generation: int) -> Decision:
+    clean = case.intent.clean if case.intent.clean > case.state.clean_done else 0
+    swapoff = case.snapshot.cleanup.swapoff
+    action = CleanNodes(tuple(case.group.views), generation, drop_caches=True, swapoff=swapoff, clean=clean)
+    doing = "emptying its cache folders, " if clean else ""
+    said = f"cleaning up: {doing}dropping caches and unused shared memory"
+    return decide(case.state, said, "clean-nodes", [action])
+
+
+def _left_alone(case: Case) -> Decision | None:
+    """Processes of ours that outlived their rank, where `remove_strays: never` leaves them to a person."""
+    for one in case.group.leftovers:
+        text = f"{one.title or 'a process'} (pid {one.pid}) of an earlier generation is left on {one.node}"
+        fix = f"on {one.node}: kill -9 {one.pid}, or allow it to sparkd with `cleanup: {{remove_strays: own}}`"
+        return hold(case, case.state, FailureClass.RESOURCE, f"stray:{one.node}:{one.pid}", text, fix)
+    return None
 
 
 def _ports(case: Case) -> Decision | None:
@@ -88,12 +112,21 @@ def _ports(case: Case) -> Decision | None:
     said = f"cleaning up: waiting for {taken.text}"
     if not taken.known:
         return decide(case.state, said, "port-unknown")
+    view = case.group.views[taken.node]
+    held = strays.holder(view, taken.pid, taken.port, case.snapshot.owner)
+    if held is not None and strays.may_end(held, case.deployment.name, case.snapshot.cleanup.remove_strays):
+        ending = strays.target(held.process, view)
+        doing = f"cleaning up: ending {held.words} on {taken.node}, which holds port {taken.port}"
+        return decide(case.state, doing, "stray-holder", [KillProcesses((ending,))] if ending is not None else [])
     if case.state.reason != "port-wait":
         return decide(case.enter(Phase.CLEANUP), said, "port-wait")
     if case.now - case.state.since < PORT_PATIENCE_S:
         return decide(case.state, said, "port-wait")
-    fix = f"on {taken.node}: ss -ltnp 'sport = :{taken.port}' names the holder; stop it"
-    return hold(case, case.state, FailureClass.RESOURCE, f"port:{taken.node}:{taken.port}", taken.text, fix)
+    text, fix = taken.text, f"ss -ltnp 'sport = :{taken.port}' names the holder; stop it"
+    if held is not None:
+        text, fix = f"the {taken.what} port {taken.port} on {taken.node} is held by {held.words}", held.fix
+    fact = f"port:{taken.node}:{taken.port}"
+    return hold(case, case.state, FailureClass.RESOURCE, fact, text, f"on {taken.node}: {fix}")
 
 
 def begin(case: Case, generation: int) -> Decision:
@@ -112,6 +145,8 @@ def begin(case: Case, generation: int) -> Decision:
         stages=(("ranks", case.now),),
         watch=Watch(),
         digest=case.deployment.digest,
+        started=case.deployment,
+        images=tuple(needs.images(case).items()),
         retry_at=None,
         hold=None,
     )

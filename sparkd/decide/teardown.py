@@ -91,6 +91,8 @@ def _remove(case: Case) -> list[Step]:
 
 
 def _kill(case: Case) -> list[Step]:
+    if case.snapshot.cleanup.remove_strays == "never":
+        return []
     left = case.group.leftovers
     listed = ", ".join(f"{one.title or 'process'} ({one.pid} on {one.node})" for one in left[:3])
     return [(KillProcesses(left), f"ending leftover processes: {listed}")] if left else []

@@ -6,7 +6,41 @@ A parser raises FactError for text that is empty where something must be, cut of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sparkd.model.config import Cluster, Deployment
+
+T = TypeVar("T")
+Args = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a fact is asked for: on `node`, for `deployment`."""
+
+    cluster: Cluster
+    deployment: Deployment
+    node: str
+
+
+def no_args(question: Question) -> Args | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact(Generic[T]):
+    """A fact that checks and drift need: its name is that of the probe (`via` the node service) or of Docker's answer.
+
+    `args` says what the probe is asked for; facts that are part of every look need no Fact.
+    """
+
+    name: str
+    parse: Callable[[str], T]
+    args: Callable[[Question], Args | None] = no_args
+    via: str = "node"
+    """node | docker"""
 
 
 class FactError(ValueError):

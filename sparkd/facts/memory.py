@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkd.facts import FactError, records
+from sparkd.facts import Fact, FactError, records
 from sparkd.model.snapshot import Memory
 
 _LINE = re.compile(r"([A-Za-z0-9_()]+): +(\d+)( kB)?")
@@ -30,3 +30,6 @@ def parse(text: str) -> Memory:
         )
     except KeyError as error:
         raise FactError(f"no {error.args[0]} in it") from None
+
+
+MEMINFO = Fact("meminfo", parse)

@@ -1,4 +1,7 @@
-"""`paths` probe -> what is at each path: `dir`, `file`, `other`, `missing`, `unreadable`. No text: none was asked."""
+"""`paths` probe -> what is at each path: `dir`, `file`, `other`, `missing`, `unreadable`, `no-interpreter`.
+
+No text: none was asked.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 
 from sparkd.facts import records
 
-_LINE = re.compile(r"(dir|file|other|missing|unreadable) (/.*)")
+_LINE = re.compile(r"(dir|file|other|missing|unreadable|no-interpreter) (/.*)")
 
 
 def parse(text: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkd.facts import records
+from sparkd.facts import Fact, records
 from sparkd.model.snapshot import ShmSegment
 
 _LINE = re.compile(r"((?:psm_|sem\.mp-)\S+) (\d+) (\d+(?:\.\d+)?) (\d+) (\d+) (\d+)")
@@ -22,3 +22,6 @@ def parse(text: str) -> tuple[ShmSegment, ...]:
         )
         for match in records(text, _LINE)
     )
+
+
+SHM = Fact("shm", parse)

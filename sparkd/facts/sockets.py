@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from sparkd.facts import records
+from sparkd.engines import ENGINES
+from sparkd.facts import Args, Fact, Question, records
 from sparkd.model.snapshot import Socket
 
 _STATE = (
@@ -28,3 +29,12 @@ def parse(text: str) -> tuple[Socket, ...]:
         )
         for match in records(text, _LINE)
     )
+
+
+def ask(question: Question) -> Args | None:
+    """About the deployment's own ports."""
+    deployment = question.deployment
+    return {"ports": sorted({use.port for use in ENGINES[deployment.engine].ports(deployment)})}
+
+
+SOCKETS = Fact("sockets", parse, args=ask)

@@ -6,22 +6,38 @@ Built by `sparkd.settings`, which reports every problem with file and line; noth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from sparkd.model.container import ContainerSpec as ContainerSpec
+from sparkd.model.container import LogLimit as LogLimit
+from sparkd.model.container import Mount as Mount
+from sparkd.model.policy import Backoff as Backoff
+from sparkd.model.policy import Budget as Budget
+from sparkd.model.policy import Health as Health
+from sparkd.model.policy import Policy as Policy
+from sparkd.model.policy import Start as Start
+from sparkd.model.policy import Stop as Stop
+from sparkd.model.policy import Tokens
 
 Scalar = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One box. `address` is `local` for the head, where sparkd runs; `data_address` is its address on the fabric."""
+    """One box, and how it is reached."""
 
     name: str
     address: str
+    """`local` for the head; for the others the host name or IP address where SSH answers."""
     user: str = "sparkd"
+    """Login on the node."""
     port: int = 22
+    """Port of the node's SSH server."""
     key: str | None = None
+    """File on the head with the private key; without it, what SSH finds in the home of sparkd's user."""
     data_address: str | None = None
+    """IP address on the fabric, where ranks meet; needed by a node of a deployment on several."""
 
     @property
     def is_local(self) -> bool:
@@ -29,87 +45,67 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """Automatic group starts allowed: `starts` in `per` seconds and `per_day` in 24 h, then held (DESIGN 7)."""
-
-    starts: int = 5
-    per: float = 3600.0
-    per_day: int = 12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
-    """Pause before an automatic restart: `first`, doubling to `max`, `jitter` as a fraction, forgotten after `reset_after` of serving."""
-
-    first: float = 15.0
-    max: float = 900.0
-    jitter: float = 0.25
-    reset_after: float = 1800.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """Every clock of supervision, in seconds. Defaults are the numbers of DESIGN sections 6 and 7."""
-
-    period: float = 5.0
-    budget: Budget = field(default_factory=Budget)
-    backoff: Backoff = field(default_factory=Backoff)
-    drift: str = "warn"
-    dead_after: float = 30.0
-    """An engine that says it is dead, or a rank that logged an exception, together with a failed canary."""
-    stuck_after: float = 60.0
-    """A rank's process in state T or D, together with a failed canary."""
-    silent_after: float = 60.0
-    """A peer silent on the fabric while SSH works, together with a failed canary."""
-    suspect_after: float = 180.0
-    stalled_after: float = 600.0
-    """Canaries fail and no token moves: suspected, then acted on."""
-    busy_after: float = 1800.0
-    not_yet: float = 600.0
-    """For this long after a node's boot a missing mount, link, Docker or GPU is `not yet`, never a failure."""
-    notice_after: float = 60.0
-    """A node unread for this long is worth a notice."""
-    hold_recheck: float = 30.0
-    resource_retries: tuple[float, ...] = (30.0, 60.0, 120.0)
-    canary_timeout: float = 60.0
-    """One canary may take this long before it counts as failed (vLLM answers one token in well under a second, queues included)."""
-    node_deadline: float = 4.0
-    """One look at one node may take this long; a mute node costs the loop no more than that."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Cleanup:
+    """Done on every node of a group once its last generation is verified gone."""
+
     drop_caches: bool = True
+    """Give the page cache back before a start: on GB10 it is memory that the engine wants."""
     swapoff: bool = False
+    """Switch swap off before a start."""
     remove_strays: str = "own"
+    """Engine processes of no current generation: remove those proven to be sparkd's `own`, also the `holders` of its ports, or `never`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Http:
-    """The read-only listener for machines and browsers; `listen` is HOST:PORT, or empty for none."""
+    """The listener for machines and browsers."""
 
     listen: str = "127.0.0.1:9477"
+    """HOST:PORT, or empty for none."""
     token_file: str | None = None
+    """File with a token of at least 16 bytes; who sends it as bearer may also start and stop. Without it: read only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
+    """Where notices are posted, and how the receiver knows that they are genuine."""
+
     url: str
+    """Notices are posted there as JSON."""
     secret_file: str | None = None
+    """File with the secret that signs them (`X-Sparkd-Signature`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notify:
+    """Notices of what goes down, comes back, or needs a person."""
+
     urls: tuple[str, ...] = ()
+    """Service URLs; this version delivers to none."""
     webhook: Webhook | None = None
+    """One web address that notices are posted to."""
     exec: tuple[str, ...] = ()
+    """Programs, by their paths, that are run for a notice and get it as JSON on standard input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reload:
+    """When the configuration is read again, besides `sparkd ctl reload`."""
+
+    watch: bool = False
+    """Whenever a file of it was changed, without being asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paths:
+    """Folders, from `/`."""
+
     state: str = "/var/lib/sparkd"
+    """Folder of the journal and of what was saved of failed generations."""
     run: str = "/run/sparkd"
+    """Folder of the API's socket."""
     node_read_roots: tuple[str, ...] = ("/var/log", "/etc/systemd")
+    """Folders that the node services may read files below: logs, models, units."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,79 +113,47 @@ class Cluster:
     """sparkd.yaml as a whole. `nodes` keep the order of the file: the first is the head."""
 
     cluster: str
+    """The cluster's name, shown everywhere."""
     nodes: Mapping[str, Node]
+    """Node by name; the first is the head, where sparkd runs."""
     policy: Policy = field(default_factory=Policy)
+    """Clocks and limits of supervision, for every deployment that has none of its own."""
     checks: Mapping[str, str] = field(default_factory=dict)
+    """Code of a check -> `off`, `warn` or `fail`."""
     cleanup: Cleanup = field(default_factory=Cleanup)
+    """What is tidied on the nodes before a start."""
     http: Http = field(default_factory=Http)
+    """Metrics, status page and API for machines and browsers."""
     notify: Notify = field(default_factory=Notify)
+    """Who is told when something goes down, comes back, or needs a person."""
+    reload: Reload = field(default_factory=Reload)
+    """When these files are read again."""
     paths: Paths = field(default_factory=Paths)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mount:
-    """A bind mount; `source` is a path on the node, which must exist (a missing source must fail, never become an empty folder)."""
-
-    source: str
-    target: str
-    read_only: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogLimit:
-    max_size: str = "50m"
-    max_file: int = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerSpec:
-    privileged: bool = True
-    network: str = "host"
-    ipc: str = "host"
-    gpus: str | None = "all"
-    shm_size: str | None = None
-    devices: tuple[str, ...] = ()
-    cap_add: tuple[str, ...] = ()
-    ulimits: Mapping[str, int] = field(default_factory=dict)
-    user: str | None = None
-    workdir: str | None = None
-    entrypoint: tuple[str, ...] | None = None
-    mounts: tuple[Mount, ...] = ()
-    log: LogLimit = field(default_factory=LogLimit)
-    memory: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """Start-up budgets in seconds: 45 min with cold caches, 30 warm (first boots of 40 minutes are normal)."""
-
-    timeout: float = 2700.0
-    warm_timeout: float = 1800.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """`grace`: seconds between SIGTERM and SIGKILL. A headless vLLM worker needs more than Docker's 10 (evidence 17a)."""
-
-    grace: float = 30.0
+    """Where sparkd keeps what it knows, and what it may read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warmup:
-    """The first real completion. `expect` may hold `reasoning: true` (a reasoning text) and `contains: TEXT` (in the answer)."""
+    """The first real completion: only a correct answer, streamed to its end, makes a group serve."""
 
     prompt: str = "Reply with the word ready."
-    max_tokens: int = 16
+    """A question with a short answer."""
+    max_tokens: Tokens = 16
+    """The answer is cut there; a model that thinks first needs some hundreds."""
     expect: Mapping[str, Any] = field(default_factory=dict)
+    """What the answer must have: `reasoning: true`, a reasoning text; `contains: TEXT`, this text."""
     api: str = "chat"
     """chat | completions: a base model without a chat template answers only the latter. The canary uses the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
-    """`canary_after`: seconds without a moving token before one canary request of one token is sent."""
+LAUNCH = (
+    *("name", "engine", "runtime", "hardware", "nodes", "image", "user", "model", "served_name", "port", "master_port"),
+    *("command", "container", "env", "node_env", "secrets", "args", "mods"),
+)
+"""Keys of a deployment that shape its ranks. What differs here is `restart pending`; `digest` covers these."""
 
-    canary_after: float = 120.0
+LIVE = ("autostart", "start", "stop", "health", "after", "requires", "checks", "policy", "file")
+"""Keys that count at once, whatever runs: how it is watched, not what it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,41 +165,74 @@ class Deployment:
     """
 
     name: str
+    """What people and scripts call it: small letters, digits and dashes."""
     engine: str
+    """What runs: `vllm`."""
     nodes: tuple[str, ...]
+    """Names of sparkd.yaml in the order of the ranks: the first runs rank 0, the head of the group."""
     runtime: str = "docker"
+    """How ranks are run: `docker`."""
     hardware: str = "gb10"
+    """`gb10`: one GPU a node, its memory the node's; `gpu`: any number; `cpu`: none."""
     autostart: bool = False
+    """A new file's deployment is started by itself; otherwise a person does it once. A stop by hand outlives it."""
     image: str | None = None
+    """Image that runtime docker runs, REGISTRY/NAME:TAG."""
     user: str | None = None
+    """User whom ranks of the process runtime run as."""
     model: str = ""
+    """Path of the model as the rank sees it, or its name on the hub."""
     served_name: str | None = None
+    """Name that requests carry; without it, `model`."""
     port: int = 8000
+    """Port of the engine's API on the first node."""
     master_port: int = 29501
+    """Port on the first node where the ranks meet."""
     command: tuple[str, ...] = ()
+    """Program and first arguments in place of the engine's own command."""
     container: ContainerSpec = field(default_factory=ContainerSpec)
+    """The container of every rank."""
     env: Mapping[str, str] = field(default_factory=dict)
+    """Environment of every rank; values are texts, written as they are."""
     node_env: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Node -> environment of the rank there, over `env`."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Name of an environment variable -> file that holds its value."""
     args: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the engine without dashes in front, `a_b` being `a-b`: true is the bare flag, false is `--no-…`,
+    null leaves it out, a list repeats values, a mapping is passed as JSON."""
     profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name -> keys of this file that it changes, merged over them."""
     profile: str | None = None
+    """The profile that is used unless a person chose another."""
     mods: tuple[Any, ...] = ()
+    """Changes to the image; this version applies none, bake them in."""
     markers: tuple[Mapping[str, Any], ...] = ()
+    """Files that must be as they should: `path` as the rank sees it, and `pattern` with `count`, or `key` with `equals`."""
     provides: Mapping[str, Any] = field(default_factory=dict)
+    """What the image must have: `modules` of Python, `binaries`."""
     build_metadata: Mapping[str, Any] = field(default_factory=dict)
+    """A file of the image that says how it was built: `path`, and in `equals` what it must say."""
     start: Start = field(default_factory=Start)
+    """How long a start may take."""
     stop: Stop = field(default_factory=Stop)
+    """How a stop is done."""
     warmup: Warmup = field(default_factory=Warmup)
+    """The request that proves that the engine answers."""
     health: Health = field(default_factory=Health)
+    """How a silent engine is asked whether it lives."""
     memory: Mapping[str, Any] = field(default_factory=dict)
+    """The gate before a start: `gate: auto` or `off`, and `reserve` for what is no engine memory on the `head` and on a `worker`."""
     known_good: Mapping[str, Any] = field(default_factory=dict)
+    """Figures measured when all was well, such as `decode_tokens_per_second`."""
     after: tuple[str, ...] = ()
+    """Deployments that must serve before this one is started."""
     requires: tuple[str, ...] = ()
+    """The same, and a restart of theirs restarts this one."""
     checks: Mapping[str, str] = field(default_factory=dict)
+    """Over those of sparkd.yaml."""
     policy: Policy = field(default_factory=Policy)
-    """The cluster's policy with this file's overrides merged in."""
+    """Over sparkd.yaml's, number by number."""
     file: str = ""
     digest: str = ""
 
@@ -244,9 +241,26 @@ class Deployment:
         return tuple(range(1, len(self.nodes)))
 
     @property
+    def sources(self) -> dict[str, str]:
+        """What must be on every node before a start: path -> what it is for."""
+        if self.runtime == "docker":
+            return {mount.source: f"mounted at {mount.target}" for mount in self.container.mounts}
+        found = {self.command[0]: "the command"} if self.command else {}
+        if self.container.workdir is not None:
+            found[self.container.workdir] = "the working folder"
+        return {**found, self.model: "the model"} if self.model.startswith("/") else found
+
+    @property
     def api_name(self) -> str:
         """The model name that requests carry."""
         return self.served_name or self.model
+
+
+def as_started(started: Deployment | None, wanted: Deployment) -> Deployment:
+    """What runs is judged as it was started, whatever its file (`wanted`) says by now: other nodes, other ports."""
+    if started is None or started.digest == wanted.digest:
+        return wanted
+    return replace(started, **{key: getattr(wanted, key) for key in LIVE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,3 +270,13 @@ class BrokenDeployment:
     name: str
     file: str
     problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A configuration directory. `files` are all that were read. A name is in `deployments` or in `broken`, never in both."""
+
+    cluster: Cluster
+    deployments: tuple[Deployment, ...]
+    broken: tuple[BrokenDeployment, ...] = ()
+    files: tuple[str, ...] = ()

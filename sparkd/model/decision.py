@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sparkd.model.config import Deployment
+
 
 class Phase(StrEnum):
     STOPPED = "stopped"
@@ -72,6 +74,8 @@ class Intent:
     message: str = ""
     at: float = 0.0
     """Unix time of the last change."""
+    clean: int = 0
+    """The number of the last restart that was asked to begin with empty caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +160,7 @@ class State:
     starts: tuple[float, ...] = ()
     """When automatic group starts happened, for the budget."""
     retry_at: float | None = None
+    """When the next start is tried; while held, when the fact of the hold is looked at again."""
     resource_tries: int = 0
     """Measurements already made for a resource failure (DESIGN 7: 30, 60, 120 s)."""
     started_at: float | None = None
@@ -171,6 +176,8 @@ class State:
     """Generation whose evidence was saved."""
     cleaned: int = 0
     """Generation for which the nodes were cleaned (the one about to start)."""
+    clean_done: int = 0
+    """The last wish for empty caches that was done."""
     before: Phase | None = None
     """Phase before sparkd went away, or before a pause: what adopting goes back to."""
     restart_done: int = 0
@@ -180,6 +187,11 @@ class State:
     watch: Watch = Watch()
     digest: str = ""
     """Digest of the deployment file that the running generation was started with."""
+    started: Deployment | None = None
+    """The deployment as the last generation was started: by this it is watched and stopped, whatever became of its file.
+    None once it was stopped and nothing of it is left."""
+    images: tuple[tuple[str, str], ...] = ()
+    """Node -> id of the image that the last generation was started from: a tag may be moved to another one."""
     warm_digest: str = ""
     """Digest of the last deployment file that served: its caches are warm."""
 
@@ -195,6 +207,7 @@ class Target:
     container: str
     rank: int
     generation: int
+    runtime: str = "docker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,11 +253,15 @@ class KillProcesses:
 
 @dataclass(frozen=True, slots=True)
 class CleanNodes:
-    """Right before a start: unlink our unreferenced shm segments, then sync and drop caches, on every node at once."""
+    """Right before a start, on every node at once: unlink our unreferenced shm segments, empty the deployment's cache
+    folders where a person asked for that, take back what is swapped out, then sync and drop caches."""
 
     nodes: tuple[str, ...]
     generation: int
     drop_caches: bool
+    swapoff: bool = False
+    clean: int = 0
+    """The wish for empty caches that this is the answer to, 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)

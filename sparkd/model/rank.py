@@ -24,6 +24,11 @@ def container_name(deployment: str, rank: int) -> str:
     return f"sparkd-{deployment}-{rank}"
 
 
+def unit_name(name: str) -> str:
+    """The systemd unit of a rank without a container, by the name of the rank."""
+    return f"{name}.service"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSpec:
     """No field holds a secret's value: `secrets` maps a variable to a file on the head, read at creation."""

@@ -15,3 +15,8 @@ def parse_size(text: str) -> int:
     if match is None:
         raise ValueError(f"{text!r} is no size")
     return int(float(match[1]) * 1024 ** _POWER[match[2].lower()])
+
+
+def spoken(count: int) -> str:
+    """Bytes in GiB, the unit that memory on GB10 is thought in; small ones in MiB."""
+    return f"{count / 2**30:.1f} GiB" if abs(count) >= 1 << 30 else f"{count / 2**20:.0f} MiB"

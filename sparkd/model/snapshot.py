@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sparkd.model.check import Checked
+from sparkd.model.config import Cleanup
 from sparkd.model.decision import Action
 
 
@@ -70,6 +72,53 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineProcess:
+    """A process that looks like an engine's, in whatever control group. Its title is no proof of anything."""
+
+    pid: int
+    ppid: int
+    start_ticks: int
+    state: str
+    rss_bytes: int
+    owner: str
+    """Container id or unit of its control group, or `-`."""
+    age_s: float
+    ports: tuple[int, ...]
+    """What it listens on."""
+    mark: tuple[str, str, int] | None
+    """(owner id, deployment, generation) that it, or a parent in the same control group, was started with."""
+    title: str
+
+    @property
+    def container(self) -> str | None:
+        """Id of the container it runs in, None outside of any."""
+        return self.owner if len(self.owner) == 64 and "." not in self.owner else None
+
+    @property
+    def unit(self) -> str | None:
+        """The service whose process it is, which may restart it; sessions of people are none."""
+        return self.owner if self.owner.endswith(".service") and not self.owner.startswith("user@") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Tmpfs:
+    path: str
+    used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Who has a node's memory. Of `processes` (biggest first) `rss_bytes` is what is theirs alone."""
+
+    tmpfs: tuple[Tmpfs, ...]
+    processes: tuple[Process, ...]
+    unaccounted: int
+    """Neither free, cached, shared nor a process's: the kernel's, and on GB10 what the GPU's driver has handed out."""
+    unaccounted_at_boot: int | None = None
+    """The same right after this boot, None where nobody looked in time."""
+
+
+@dataclass(frozen=True, slots=True)
 class Socket:
     state: str
     local_ip: str
@@ -103,7 +152,7 @@ class Ping:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A rank's container as Docker reports it (or the process runtime's unit in the same shape)."""
+    """A rank as its runtime reports it: a container of Docker, or a unit of systemd in the same shape."""
 
     id: str
     name: str
@@ -120,6 +169,8 @@ class Container:
     pid: int = 0
     started_at: str = ""
     finished_at: str = ""
+    runtime: str = "docker"
+    """What keeps it: docker | process."""
 
     @property
     def alive(self) -> bool:
@@ -150,14 +201,36 @@ class NodeView:
     shm: tuple[ShmSegment, ...] | Unknown = ()
     leftovers: Mapping[str, tuple[Process, ...]] | Unknown = field(default_factory=dict)
     """Deployment -> processes whose environment names it, wherever they are; asked only while its ranks are torn down."""
+    units: tuple[Container, ...] | Unknown = ()
+    """Ranks of the process runtime, of any owner: transient units of the node's systemd."""
+    users: Mapping[str, int | None] | Unknown = field(default_factory=dict)
+    """User -> uid, or None where there is none; asked only where a start of the process runtime is near."""
+    engines: tuple[EngineProcess, ...] | Unknown = ()
+    """Everything that looks like an engine, of anybody; asked only where a start is near."""
+    holders: Holders | Unknown | None = None
+    """Who has the memory; asked only where a start is near."""
+    in_use: tuple[str, ...] = field(default=("docker",), kw_only=True)
+    """Runtimes of the deployments with a rank here."""
 
     @property
     def unread(self) -> Unknown | None:
-        """Why ranks on this node cannot be judged, or None when they can."""
-        for fact in (self.boot, self.docker, self.containers):
-            if isinstance(fact, Unknown):
-                return fact
-        return None
+        """Why ranks on this node cannot be judged, or None when all of them can."""
+        found = (self.unread_for(runtime) for runtime in ("", *self.in_use))
+        return next((why for why in found if why is not None), None)
+
+    def unread_for(self, runtime: str) -> Unknown | None:
+        """The same for the ranks of one runtime: a node without Docker tells all about ranks that need none."""
+        kept_by = {"docker": (self.docker, self.containers), "process": (self.units,)}
+        facts = (self.boot, *kept_by.get(runtime, ()))
+        return next((fact for fact in facts if isinstance(fact, Unknown)), None)
+
+    @property
+    def ranks(self) -> tuple[Container, ...]:
+        """Every rank that could be read, whatever keeps it."""
+        read = [(name, kept) for name, kept in (("docker", self.containers), ("process", self.units))]
+        return tuple(
+            one for name, kept in read if not isinstance(kept, Unknown) and not self.unread_for(name) for one in kept
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,3 +299,7 @@ class Snapshot:
     """Deployment -> the action that ended since the last decision."""
     busy: Mapping[str, Action] = field(default_factory=dict)
     """Deployment -> the action in flight."""
+    cleanup: Cleanup = field(default_factory=Cleanup)
+    """What sparkd.yaml allows to be cleaned before a start."""
+    checks: Mapping[str, Checked] = field(default_factory=dict)
+    """Deployment -> the last run of its checks."""

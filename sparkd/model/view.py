@@ -22,6 +22,29 @@ class DaemonFacts:
     loop_age_s: float
     read_only_disk: bool = False
     period_s: float = 5.0
+    problems: tuple[str, ...] = ()
+    """Why the configuration that was last read was refused; nothing of it counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One key of the configuration with both values as text; None where it is not set."""
+
+    key: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What the file of a deployment that may be running says by now. Empty when nothing but what runs."""
+
+    changes: tuple[Change, ...] = ()
+    """What a restart would change."""
+    problems: tuple[str, ...] = ()
+    """Why the file cannot be used; the deployment goes on as it was started."""
+    removed: bool = False
+    """There is no file any more; so does it, until it is stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +62,9 @@ class ClusterView:
     """None until the first look is over."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     deployments: tuple[Deployment | BrokenDeployment, ...] = ()
+    """As they were started, where something of them may run; else as their files say."""
+    pending: Mapping[str, Pending] = field(default_factory=dict)
+    """Deployment -> what its file says by now, where that is something else."""
     states: Mapping[str, State] = field(default_factory=dict)
     intents: Mapping[str, Intent] = field(default_factory=dict)
     decisions: Mapping[str, Decision] = field(default_factory=dict)

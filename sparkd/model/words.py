@@ -44,9 +44,13 @@ def stopped(text: str) -> str:
 AWAITED = {
     "image": "{node} has its image",
     "mount": "what it mounts is there on {node}",
+    "path": "its command and its folders are there on {node}",
+    "user": "its user exists on {node}",
     "port": "its port on {node} is free",
     "name": "no other container on {node} has its name",
     "gone": "nothing of the last start is left on {node}",
+    "stray": "nothing of an earlier generation is left on {node}",
+    "memory": "{node} has the memory that its rank needs",
 }
 """Kind of the fact of a hold that heals itself -> what has to become true."""
 
@@ -55,9 +59,13 @@ def awaited(fact: str, name: str) -> str:
     """What a hold that heals itself waits for; completes "goes on by itself when …"."""
     kind, _, rest = fact.partition(":")
     if kind == "exit":
-        file = "its file has changed, which `systemctl restart sparkd` reads"
+        file = "its file (`sparkd ctl reload` reads it) or its image has changed"
         return f"{file}; fixed elsewhere: `sparkd ctl release {name}`"
-    words = AWAITED.get(kind, "that is right ({fact})").format(node=rest.partition(":")[0], fact=fact)
+    node, _, what = rest.partition(":")
+    if kind == "check":
+        where = f" on {node}" if node else ""
+        return f"the check `{what}` passes{where}; sparkd keeps looking"
+    words = AWAITED.get(kind, "that is right ({fact})").format(node=node, fact=fact)
     return f"{words}; sparkd keeps looking"
 
 

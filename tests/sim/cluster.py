@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Deployment
 from sparkd.model.decision import ASK_ENGINE, ASK_LEFTOVERS, ASK_SOURCES, State
 from sparkd.model.snapshot import (
@@ -25,7 +26,8 @@ from sparkd.model.snapshot import (
 OWNER = "owner-1"
 LOAD_S = 40.0
 """From all ranks running to an engine that answers."""
-MEMORY = Memory(128 << 30, 100 << 30, 110 << 30, 10 << 30, 0, 0)
+MEMORY = Memory(128 << 30, 118 << 30, 120 << 30, 10 << 30, 0, 0)
+TAKEN = Memory(128 << 30, 20 << 30, 21 << 30, 1 << 30, 0, 0)
 
 
 @dataclass(slots=True)
@@ -73,6 +75,10 @@ class SimNode:
     sockets: bool = True
     """Can the sockets be read?"""
     port_held: bool = False
+    check_fails: bool = False
+    """One of the checks finds something that forbids a start."""
+    memory_taken: bool = False
+    """Somebody else has so much memory that no rank fits."""
     stuck: bool = False
     """Stops and kills hang (moby/moby#22802)."""
     containers: list[SimContainer] = field(default_factory=list)
@@ -174,7 +180,15 @@ class SimCluster:
         nodes = {name: self._view(node, state) for name, node in self.nodes.items()}
         engine = self._engine(state)
         engines = {self.deployment.name: engine} if engine is not None else {}
-        return Snapshot(at=self.now, wall=1.7e9 + self.now, nodes=nodes, owner=OWNER, engines=engines)
+        checks = {self.deployment.name: Checked(self.now, 0.1, self._findings())}
+        return Snapshot(self.now, 1.7e9 + self.now, nodes, OWNER, engines, checks=checks)
+
+    def _findings(self) -> tuple[Finding, ...]:
+        failing = (name for name, node in self.nodes.items() if node.check_fails)
+        return tuple(
+            Finding(code="ghost-path", severity=Level.FAIL, status=Status.FAIL, node=name, text=f"a ghost on {name}")
+            for name in failing
+        )
 
     def _view(self, node: SimNode, state: State) -> NodeView:
         name = self.deployment.name
@@ -188,7 +202,7 @@ class SimCluster:
         return NodeView(
             name=node.name,
             boot=Boot(f"{node.name}-{node.boot}", 10, self.now - node.booted_at),
-            memory=MEMORY,
+            memory=TAKEN if node.memory_taken else MEMORY,
             system="stopping" if node.stopping else "running",
             docker=DockerUnit(running=node.docker != "stopped"),
             containers=tuple(self._container(one) for one in node.containers) if docker else no_docker,

@@ -211,6 +211,7 @@ class Driver:
         assert state.generation >= before.generation, "a generation went back"
         if decision.reason == "begin":
             assert state.generation > self.highest, "a generation was used twice"
+            assert not any(node.memory_taken for node in self.cluster.nodes.values()), "begun without memory"
             assert not any(True for _ in self.cluster.ours()), "begun before all was gone"
             assert not any(node.strays for node in self.cluster.nodes.values()), "begun before all processes were gone"
         if decision.reason in ("released", "not-yet"):

@@ -142,10 +142,28 @@ class Supervised(RuleBasedStateMachine):
     def power_on(self, node: str) -> None:
         self.cluster.power_on(node)
 
-    @rule(node=nodes, image=st.booleans(), mount=st.booleans(), port_held=st.booleans(), sockets=st.booleans())
-    def what_a_start_needs(self, node: str, image: bool, mount: bool, port_held: bool, sockets: bool) -> None:
+    @rule(
+        node=nodes,
+        image=st.booleans(),
+        mount=st.booleans(),
+        port_held=st.booleans(),
+        sockets=st.booleans(),
+        check_fails=st.booleans(),
+        memory_taken=st.booleans(),
+    )
+    def what_a_start_needs(
+        self,
+        node: str,
+        image: bool,
+        mount: bool,
+        port_held: bool,
+        sockets: bool,
+        check_fails: bool,
+        memory_taken: bool,
+    ) -> None:
         one = self.cluster.nodes[node]
         one.image, one.mount, one.port_held, one.sockets = image, mount, port_held, sockets
+        one.check_fails, one.memory_taken = check_fails, memory_taken
 
     @rule(node=nodes)
     def a_stray_process(self, node: str) -> None:
@@ -239,7 +257,7 @@ class Supervised(RuleBasedStateMachine):
             self.cluster.power_on(name)
             node.reachable, node.docker, node.stopping, node.stuck = True, "running", False, False
             node.image = node.mount = node.sockets = True
-            node.port_held = False
+            node.port_held = node.check_fails = node.memory_taken = False
             node.containers = [one for one in node.containers if one.owner != "somebody"]
             for one in node.containers:
                 one.frozen = False

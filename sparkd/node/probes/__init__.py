@@ -7,7 +7,32 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping
 
-from sparkd.node.probes import boot, docker, meminfo, paths, ping, processes, shm, sockets, system, unit
+from sparkd.node.probes import (
+    boot,
+    boots,
+    caches,
+    disks,
+    docker,
+    engines,
+    gpu,
+    holders,
+    ipc,
+    links,
+    meminfo,
+    model,
+    paths,
+    ping,
+    pressure,
+    processes,
+    ranks,
+    shm,
+    sockets,
+    system,
+    unit,
+    units,
+    users,
+    versions,
+)
 
 Probe = Callable[[Mapping[str, Any], float], str]
 
@@ -22,4 +47,18 @@ PROBES: Mapping[str, Probe] = {
     "ping": ping.probe,
     "unit": unit.probe,
     "paths": paths.probe,
+    "ranks": ranks.probe,
+    "users": users.probe,
+    "versions": versions.probe,
+    "disks": disks.probe,
+    "links": links.probe,
+    "gpu": gpu.probe,
+    "model": model.probe,
+    "caches": caches.probe,
+    "engines": engines.probe,
+    "holders": holders.probe,
+    "ipc": ipc.probe,
+    "pressure": pressure.probe,
+    "units": units.probe,
+    "boots": boots.probe,
 }

@@ -1,6 +1,7 @@
-"""Paths -> what is there, one `KIND PATH` a line: `dir`, `file`, `other`, `missing`, or `unreadable`.
+"""Paths -> what is there, one `KIND PATH` a line: `dir`, `file`, `other`, `missing`, `unreadable`, or `no-interpreter`.
 
-Links are followed, as Docker follows them for the source of a bind mount.
+Links are followed, as Docker follows them for the source of a bind mount. `no-interpreter` is a script whose first line
+names a program that is not there: of a venv, when the Python that it was made with is gone.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from typing import Any, Mapping
+from typing import Any, Mapping, Optional
 
 from sparkd.node import arguments
 
@@ -16,10 +17,10 @@ ABSOLUTE = re.compile(r"/[^\n\0]*")
 
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
-    return "".join(f"{_kind(path)} {path}\n" for path in arguments.items(args, "paths", ABSOLUTE))
+    return "".join(f"{kind(path)} {path}\n" for path in arguments.items(args, "paths", ABSOLUTE))
 
 
-def _kind(path: str) -> str:
+def kind(path: str) -> str:
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -28,4 +29,21 @@ def _kind(path: str) -> str:
         return "unreadable"
     if stat.S_ISDIR(mode):
         return "dir"
-    return "file" if stat.S_ISREG(mode) else "other"
+    if not stat.S_ISREG(mode):
+        return "other"
+    named = interpreter(path)
+    return "file" if named is None or os.path.exists(named) else "no-interpreter"
+
+
+def interpreter(path: str) -> Optional[str]:
+    """What the first line of a script names, as the kernel reads it; None for any other file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # not even root may read it (NFS): it is there, and what it holds is for its user to find out
+        return None
+    try:
+        line = os.read(descriptor, 256).partition(b"\n")[0]
+    finally:
+        os.close(descriptor)
+    words = line[2:].split()
+    return os.fsdecode(words[0]) if line.startswith(b"#!") and words else None

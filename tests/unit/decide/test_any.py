@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import Phase as Step
 from hypothesis import strategies as st
 
+from sparkd.model.check import Checked, Finding, Level, Status
+from sparkd.model.config import Cleanup, as_started
 from sparkd.model.decision import (
     CaptureEvidence,
     CleanNodes,
@@ -33,6 +35,8 @@ from sparkd.model.snapshot import (
     Container,
     EngineMetrics,
     EngineView,
+    Holders,
+    Memory,
     NodeView,
     Outcome,
     Ping,
@@ -40,7 +44,7 @@ from sparkd.model.snapshot import (
     Unknown,
 )
 
-from .world import BOOTS, NOW, OWNER, close_wait, container, decide, listening, node, process
+from .world import BOOTS, DEPLOYMENT, NOW, OWNER, close_wait, container, decide, listening, node, process, stray
 
 WHY = Unknown("unreadable", NOW - 5)
 moments = st.sampled_from((None, NOW - 90_000, NOW - 700, NOW - 61, NOW - 5, NOW, NOW + 50))
@@ -65,6 +69,15 @@ processes = st.builds(
 sockets = st.one_of(
     st.builds(listening, st.sampled_from((8000, 29501, 22))), st.builds(close_wait, pid=st.integers(500, 502))
 )
+REMOVALS = st.sampled_from(("own", "holders", "never"))
+gibs = st.sampled_from((0, 20 << 30, 120 << 30))
+strays = st.builds(
+    stray,
+    st.integers(500, 503),
+    owner=st.sampled_from(("-", "a" * 64, "sparkd-demo-0-g1", "old.service")),
+    ports=st.sampled_from(((), (8000,), (29501,))),
+    mark=st.sampled_from((None, (OWNER, "demo", 1), (OWNER, "other", 1), ("somebody", "demo", 1))),
+)
 FACTS: dict[str, Any] = {
     "boot": st.builds(Boot, st.sampled_from(("spark1-boot1", "spark2-boot1", "b")), st.just(10), st.floats(0, 9000)),
     "system": st.sampled_from(("running", "stopping")),
@@ -74,6 +87,11 @@ FACTS: dict[str, Any] = {
     "pings": st.sampled_from(((), (Ping("x", None),), (Ping("x", 0.1),), (Ping("x", None, "no route to host"),))),
     "images": st.sampled_from(({}, {"vllm:1": None}, {"vllm:1": "sha"})),
     "paths": st.sampled_from(({}, {"/models": "missing"}, {"/models": "dir"})),
+    "memory": st.builds(Memory, st.just(128 << 30), gibs, gibs, gibs, st.just(0), st.just(0)),
+    "engines": st.lists(strays, max_size=2).map(tuple),
+    "holders": st.one_of(
+        st.none(), st.builds(Holders, st.just(()), st.lists(processes, max_size=2).map(tuple), gibs, gibs)
+    ),
     "leftovers": st.lists(processes, max_size=2).map(lambda found: {"demo": tuple(found)}),
 }
 
@@ -83,7 +101,10 @@ def nodes(draw: st.DrawFn, name: str) -> NodeView:
     """Well by default; each fact may be anything, or unknown."""
     found = {}
     for one in draw(
-        st.sets(st.sampled_from([field.name for field in fields(NodeView) if field.name != "name"]), max_size=5)
+        st.sets(
+            st.sampled_from([field.name for field in fields(NodeView) if field.name not in ("name", "in_use")]),
+            max_size=5,
+        )
     ):
         found[one] = draw(st.one_of(st.just(WHY), FACTS[one])) if one in FACTS else WHY
     return node(name, **found) if "containers" in found else node(name, *draw(FACTS["containers"]), **found)
@@ -115,18 +136,34 @@ outcomes = st.builds(
     st.one_of(st.none(), canaries),
 )  # fmt: skip
 
+findings = st.builds(
+    Finding,
+    code=st.sampled_from(("swap", "gpu")),
+    severity=st.sampled_from(Level),
+    status=st.sampled_from(Status),
+    node=st.sampled_from((None, "spark1", "spark9")),
+    text=st.just("t"),
+    cls=st.sampled_from(FailureClass),
+    not_yet=st.booleans(),
+)
+runs = st.builds(Checked, st.sampled_from((0.0, NOW)), st.just(0.1), st.lists(findings, max_size=2).map(tuple))
+checked: st.SearchStrategy[dict[str, Checked]] = st.one_of(st.just({}), runs.map(lambda one: {"demo": one}))
+
 
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
     there = draw(st.sets(st.sampled_from(("spark1", "spark2", "spark3")), min_size=1))
     views = {name: draw(nodes(name)) for name in sorted(there | {"spark1"})}
     engine, outcome = draw(st.one_of(st.none(), engines)), draw(st.one_of(st.none(), outcomes))
-    return Snapshot(NOW, 1.7e9, views, OWNER, {"demo": engine} if engine else {}, {"demo": outcome} if outcome else {})
+    answers, ends = {"demo": engine} if engine else {}, {"demo": outcome} if outcome else {}
+    allowed = draw(st.builds(Cleanup, drop_caches=st.booleans(), swapoff=st.booleans(), remove_strays=REMOVALS))
+    return Snapshot(NOW, 1.7e9, views, OWNER, answers, ends, checks=draw(checked), cleanup=allowed)
 
 
 FACT_NAMES = (
     "budget",
     "image:spark2:vllm:1",
+    "check:spark1:swap",
     "mount:spark9:/x",
     "port:spark1:8000",
     "name:x",
@@ -173,6 +210,8 @@ states = st.builds(
     reason=st.sampled_from(("", "port-wait")),
     watch=watches,
     digest=st.sampled_from(("", "d1", "d0")),
+    started=st.sampled_from((None, DEPLOYMENT, replace(DEPLOYMENT, nodes=("spark3", "spark1"), digest="d0"))),
+    images=st.sampled_from(((), (("spark1", "sha256:1"),), (("spark9", "sha256:0"),))),
 )
 intents = st.builds(
     Intent,
@@ -201,10 +240,11 @@ def test_step_is_total_deterministic_and_careful(before: State, look: Snapshot, 
     assert decision.state.generation >= before.generation
     assert decision.sentence
     assert not (intent.paused and decision.actions), "acted while paused"
+    group = as_started(decision.state.started, DEPLOYMENT).nodes
     for action in decision.actions:
-        assert not touched(action) & unread(look), "acted on a node that is unread"
+        assert not touched(action, group) & unread(look), "acted on a node that is unread"
         if isinstance(action, CHANGES):
-            assert not (unread(look) & {"spark1", "spark2"}) - intent.lost, "acted while a node of the group is unread"
+            assert not (unread(look) & {*group}) - intent.lost, "acted while a node of the group is unread"
         if isinstance(action, StopRanks | RemoveRanks | CaptureEvidence):
             assert {one.container for one in action.targets} <= ours(look), "acted on what is not ours"
         if isinstance(action, StartRanks):
@@ -224,16 +264,16 @@ def ours(look: Snapshot) -> set[str]:
     return {one.id for found in listed for one in found if (one.owner, one.deployment) == (OWNER, "demo")}
 
 
-def touched(action: Any) -> set[str]:
+def touched(action: Any, group: tuple[str, ...]) -> set[str]:
     match action:
         case StopRanks() | RemoveRanks() | CaptureEvidence() | KillProcesses():
             return {one.node for one in action.targets}
         case CleanNodes():
             return set(action.nodes)
         case StartRanks():
-            return {("spark1", "spark2")[rank] for rank in action.ranks}
+            return {group[rank] for rank in action.ranks}
         case _:
-            return {"spark1"}
+            return {group[0]}
 
 
 def test_a_chain_of_decisions_on_one_snapshot_ends() -> None:
@@ -243,7 +283,8 @@ def test_a_chain_of_decisions_on_one_snapshot_ends() -> None:
             before = State(
                 phase=phase, generation=1, boots=BOOTS, hold=Hold(FailureClass.PERMANENT, hold, "t", "f", True)
             )
-            look = Snapshot(NOW, 0.0, {name: node(name) for name in ("spark1", "spark2")}, OWNER)
+            views = {name: node(name) for name in ("spark1", "spark2")}
+            look = Snapshot(NOW, 0.0, views, OWNER, checks={"demo": Checked(NOW, 0.1, ())})
             seen = [before.phase]
             for _ in range(8):
                 decision = decide(before, look)

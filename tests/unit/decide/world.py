@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkd.decide.machine import step
+from sparkd.model.check import Checked
 from sparkd.model.config import ContainerSpec, Deployment, Mount, Policy
 from sparkd.model.decision import Action, Cause, Decision, Intent, Phase, SendCanary, State, Watch
 from sparkd.model.snapshot import (
@@ -15,6 +16,7 @@ from sparkd.model.snapshot import (
     Container,
     DockerUnit,
     EngineMetrics,
+    EngineProcess,
     EngineView,
     Memory,
     NodeView,
@@ -56,6 +58,11 @@ def process(owner: Container | str, pid: int = 500, state: str = "S", title: str
     return Process(pid, 1, pid * 10, state, 1 << 30, owner if isinstance(owner, str) else owner.id, title)
 
 
+def stray(pid: int = 500, title: str = "VLLM::Worker", **more: Any) -> EngineProcess:
+    base = EngineProcess(pid, 1, pid * 10, "S", 1 << 30, "-", 600.0, (), None, title)
+    return replace(base, **more)
+
+
 def listening(port: int, pid: int | None = 99) -> Socket:
     return Socket("LISTEN", "0.0.0.0", port, "0.0.0.0", 0, 0, 0, 1, pid)
 
@@ -69,7 +76,7 @@ def node(name: str, *containers: Container, **facts: Any) -> NodeView:
     base = NodeView(
         name=name,
         boot=Boot(f"{name}-boot1", 10, 86400.0),
-        memory=Memory(128 << 30, 100 << 30, 110 << 30, 0, 0, 0),
+        memory=Memory(128 << 30, 118 << 30, 120 << 30, 2 << 30, 0, 0),
         system="running",
         docker=DockerUnit(running=True, pid=1),
         containers=containers,
@@ -98,7 +105,8 @@ def seen(*nodes: NodeView, engine: EngineView | None = None, outcome: Outcome | 
     """One look; nodes that are not given are well and empty."""
     views = {name: node(name) for name in DEPLOYMENT.nodes} | {one.name: one for one in nodes}
     engines = {"demo": engine} if engine is not None else {}
-    return Snapshot(NOW, 1.7e9, views, OWNER, engines, {"demo": outcome} if outcome is not None else {})
+    outcomes = {"demo": outcome} if outcome is not None else {}
+    return Snapshot(NOW, 1.7e9, views, OWNER, engines, outcomes, checks={"demo": Checked(NOW, 0.1, ())})
 
 
 def both(engine: EngineView | None = HEALTHY, outcome: Outcome | None = None, **head: Any) -> Snapshot:

@@ -1,0 +1,97 @@
+"""Runs the checks of each deployment when they are due, beside the loop, and remembers what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from sparkd import clock
+from sparkd.checks import CHECKS, run
+from sparkd.checks.scene import Scene
+from sparkd.model.check import Checked, Finding, Level, Status
+from sparkd.model.config import Cluster, Deployment
+from sparkd.model.decision import STARTING, Phase, State
+from sparkd.model.snapshot import Snapshot
+from sparkd.observe.survey import Surveyor
+
+log = structlog.get_logger("sparkd")
+
+EVERY_S = 300.0
+"""While nothing is about to start. All checks together cost a node some tens of milliseconds (`make bench`)."""
+
+BUG = Finding(
+    code="checks",
+    severity=Level.WARN,
+    status=Status.UNKNOWN,
+    text="the checks themselves failed: a bug in sparkd",
+    fix="journalctl -u sparkd shows its trace; please report it",
+)
+
+
+@dataclass(slots=True)
+class Checker:
+    surveyor: Surveyor
+    owner: str
+    wake: Callable[[], None]
+    """Called when a run has ended: a start may wait for it."""
+    found: dict[str, Checked] = field(default_factory=dict)
+    """Deployment -> the last run that ended."""
+    _running: dict[str, anyio.Event] = field(default_factory=dict)
+    """Deployment -> set when the run under way has ended."""
+
+    def due(self, name: str, state: State, recheck_s: float) -> bool:
+        """Before a start anew, while a check holds it every `recheck_s`, never while ranks are being started."""
+        last = self.found.get(name)
+        if name in self._running or state.phase in STARTING:
+            return False
+        if last is None:
+            return True
+        if state.phase is Phase.PRECHECK and last.at < state.since:
+            return True
+        held = state.phase is Phase.HELD and state.hold is not None and state.hold.fact.startswith("check:")
+        waiting = held or state.phase is Phase.PRECHECK
+        return clock.now() - last.at >= (recheck_s if waiting else EVERY_S)
+
+    def start(self, group: TaskGroup, cluster: Cluster, deployment: Deployment, state: State, seen: Snapshot) -> None:
+        """Run the checks beside the loop."""
+        group.start_soon(self.run, cluster, deployment, state, seen)
+
+    async def run(self, cluster: Cluster, deployment: Deployment, state: State, seen: Snapshot) -> None:
+        """One run of the checks of a deployment; with one under way already, its end."""
+        under_way = self._running.get(deployment.name)
+        if under_way is not None:
+            await under_way.wait()
+            return
+        ended = self._running[deployment.name] = anyio.Event()
+        began = clock.now()
+        try:
+            found = await self.check(cluster, deployment, state, seen)
+        except Exception:
+            # Part of the loop: a bug in one check must neither end supervision nor keep a deployment from starting.
+            log.exception("checks failed", deployment=deployment.name, hint="this is a bug in sparkd; please report it")
+            found = Checked(began, clock.now() - began, (BUG,))
+        finally:
+            del self._running[deployment.name]
+            ended.set()
+        self.found[deployment.name] = found  # those who waited come to their turn after this
+        self.wake()
+
+    async def check(self, cluster: Cluster, deployment: Deployment, state: State, seen: Snapshot) -> Checked:
+        """One run of all checks that apply to the deployment."""
+        began = clock.now()
+        said = run.levels(cluster, deployment)
+        checks = run.chosen(CHECKS, deployment, said)
+        scene = Scene(
+            cluster=cluster,
+            deployment=deployment,
+            owner=self.owner,
+            generation=state.generation,
+            running=state.phase in STARTING | {Phase.SERVE, Phase.PAUSED, Phase.ADOPTING},
+            nodes={node: seen.nodes[node] for node in deployment.nodes},
+        )
+        scene = await self.surveyor.survey(scene, checks)
+        return Checked(began, clock.now() - began, run.evaluate(checks, scene, said))

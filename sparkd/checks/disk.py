@@ -1,0 +1,51 @@
+"""Disks: space, inodes and read-only mounts where the model, Docker, caches and logs are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.facts.disks import DISKS, DOCKER_ROOT, Disk
+from sparkd.model.check import Level
+from sparkd.model.decision import FailureClass
+from sparkd.model.size import spoken
+
+FULL_BYTES, LOW_BYTES = 256 << 20, 5 << 30
+"""A start writes compile caches and logs: some hundred MiB (field report 1). Below `FULL_BYTES` it cannot work."""
+FEW_INODES = 1000
+NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
+
+
+def evaluate(scene: Scene) -> Iterator[Trouble]:
+    written = {mount.source for mount in scene.deployment.container.mounts if not mount.read_only}
+    for node, disks in scene.each(DISKS):
+        for path, disk in disks.items():
+            yield from _of(node, path, disk, path in written or path in (DOCKER_ROOT, "/var/log"))
+
+
+def _of(node: str, path: str, disk: Disk, written: bool) -> Iterator[Trouble]:
+    seen = (f"{path}: {spoken(disk.free)} of {spoken(disk.total)} free, {disk.kind}",)
+    if written and disk.read_only:
+        text = f"{path} on {node} is mounted read-only"
+        fix = f"on {node}: dmesg | grep -i 'remount' tells why; mount -o remount,rw once the disk is well"
+        yield Trouble(node, text, fix, seen)
+    elif written and disk.free < LOW_BYTES:
+        full = disk.free < FULL_BYTES
+        text = f"{path} on {node} has {spoken(disk.free)} free"
+        yield Trouble(node, text, f"on {node}: docker system df; du -xh --max-depth=2 {path}", seen, mild=not full)
+    elif written and disk.inodes and disk.inodes_free < FEW_INODES:
+        text = f"{path} on {node} has {disk.inodes_free} inodes left: no new file can be made although there is space"
+        yield Trouble(node, text, f"on {node}: du --inodes -x --max-depth=2 {path}", seen)
+    if disk.kind in NETWORK:
+        text = f"{path} on {node} is on {disk.kind}: a server that goes mute blocks every process that reads from it"
+        yield Trouble(node, text, f"keep models on a disk of {node}", seen, mild=True)
+
+
+CHECK = Check(
+    code="disk",
+    level=Level.FAIL,
+    description="The disks of mounts, Docker and logs have space and inodes left and can be written where they must.",
+    evaluate=evaluate,
+    needs=(DISKS,),
+    cls=FailureClass.RESOURCE,
+)

@@ -1,0 +1,63 @@
+"""The ports that ranks open, each on its node: held by somebody who will not go by himself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.decide.strays import holder, may_end
+from sparkd.engines import ENGINES as KNOWN
+from sparkd.engines import PortUse
+from sparkd.facts.engines import ENGINES
+from sparkd.facts.sockets import SOCKETS
+from sparkd.model.check import Level
+from sparkd.model.decision import FailureClass
+from sparkd.model.snapshot import NodeView, Socket, Unknown
+
+
+def evaluate(scene: Scene) -> Iterator[Trouble]:
+    for use in KNOWN[scene.deployment.engine].ports(scene.deployment):
+        node = scene.deployment.nodes[use.rank]
+        found, sockets = scene.fact(node, ENGINES), scene.fact(node, SOCKETS)
+        view = replace(scene.nodes[node], engines=found, sockets=sockets)
+        for socket in _listening(view, use.port):
+            if not _by_a_rank(view, socket, scene.owner):
+                yield _trouble(scene, use, view, socket)
+                break
+
+
+def _listening(view: NodeView, port: int) -> list[Socket]:
+    sockets = () if isinstance(view.sockets, Unknown) else view.sockets
+    return [one for one in sockets if one.state == "LISTEN" and one.local_port == port]
+
+
+def _by_a_rank(view: NodeView, socket: Socket, owner: str) -> bool:
+    """Of ours, of whatever generation: an older one goes before the next start. A holder nobody can see may be it."""
+    if socket.pid is None:
+        return any(one.alive and one.owner == owner for one in view.ranks)
+    processes = () if isinstance(view.processes, Unknown) else view.processes
+    ours = {one.id for one in view.ranks if one.owner == owner}
+    return any(one.pid == socket.pid and one.owner in ours for one in processes)
+
+
+def _trouble(scene: Scene, use: PortUse, view: NodeView, socket: Socket) -> Trouble:
+    held = holder(view, socket.pid, use.port, scene.owner)
+    by, fix = f"pid {socket.pid}" if socket.pid else "a process that cannot be seen", "stop it"
+    if held is not None:
+        by, fix = held.words, held.fix
+    goes = held is not None and may_end(held, scene.deployment.name, scene.cluster.cleanup.remove_strays)
+    text = f"the {use.what} port {use.port} on {view.name} is held by {by}" + (": sparkd ends it first" if goes else "")
+    seen = (f"LISTEN {socket.local_ip}:{socket.local_port}",)
+    look = f"on {view.name}: ss -ltnp 'sport = :{use.port}'; {fix}"
+    return Trouble(view.name, text, look, seen, rank=use.rank, mild=goes)
+
+
+CHECK = Check(
+    code="port",
+    level=Level.FAIL,
+    description="The API's and the ranks' meeting port are free: a worker waits for ever on a stranger's (evidence 08).",
+    evaluate=evaluate,
+    needs=(ENGINES, SOCKETS),
+    cls=FailureClass.RESOURCE,
+)

@@ -1,0 +1,135 @@
+"""Units of systemd and containers with a restart policy -> one shape: what starts something on a node beside sparkd."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sparkd.checks import argv
+from sparkd.checks.argv import Needed
+from sparkd.checks.scene import Scene
+from sparkd.facts.containers import CONTAINERS, Contained
+from sparkd.facts.units import UNITS, Unit
+from sparkd.model.secret import HIDDEN, is_secret
+from sparkd.model.snapshot import Unknown
+
+ABOUT_ENGINES = re.compile(
+    r"vllm|sglang|(?<![a-z])ray(?:let| start|::)|llama-?(?:server|cpp)|rpc-server|trt-?llm|ollama|lmdeploy|spark(?:run|ring)",
+    re.I,
+)
+OWN = re.compile(r"sparkd(-node)?\.(service|socket)")
+FIRST_WORDS = 6
+BEFORE_END = ("ExecStartPre", "ExecStart", "ExecStartPost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    """`name`: as in a sentence. `end`: the command after which it starts nothing any more."""
+
+    node: str
+    name: str
+    needs: tuple[tuple[Needed, str], ...]
+    """What its commands need, each with the line of the unit it is from."""
+    text: str
+    starts_itself: bool
+    end: str
+    seen: str
+    """Where it is written."""
+    unit: Unit | None = None
+    container: Contained | None = None
+
+    @property
+    def serious(self) -> bool:
+        """It starts without anybody asking, and what it starts has to do with engines."""
+        return self.starts_itself and about(self.text)
+
+    def uses(self) -> tuple[str, ...]:
+        """Names of containers that it starts or runs something in."""
+        return tuple(dict.fromkeys(one.place.name for one, _ in self.needs if one.place.kind == "container"))
+
+
+def starters(scene: Scene, node: str) -> Iterator[Starter]:
+    """Everything on the node that starts something, but what sparkd itself has made."""
+    units = scene.fact(node, UNITS)
+    if not isinstance(units, Unknown):
+        yield from (_of_unit(node, unit) for unit in units if not OWN.fullmatch(unit.name))
+    for container in containers(scene, node).values():
+        if container.starts_itself and container.owner != scene.owner:
+            yield _of_container(node, container)
+
+
+def containers(scene: Scene, node: str) -> dict[str, Contained]:
+    """By name; none where Docker could not be asked."""
+    found = scene.fact(node, CONTAINERS)
+    return {} if isinstance(found, Unknown) else {one.name: one for one in found}
+
+
+def _of_unit(node: str, unit: Unit) -> Starter:
+    needs: dict[Needed, str] = {}
+    for command in unit.commands:
+        if command.key in BEFORE_END and not command.tolerated and not unit.skipped:
+            for one in argv.needed(command.words, unit.workdir):
+                needs.setdefault(one, f"{command.key}={shown(command.words)}")
+    drop_ins = f", with {' '.join(unit.drop_ins)}" if unit.drop_ins else ""
+    whose = "" if unit.user is None else f" of {unit.user}'s own systemd"
+    return Starter(
+        node=node,
+        name=f"{unit.name}{whose}",
+        needs=tuple(needs.items()),
+        text=unit.text,
+        starts_itself=unit.starts_itself,
+        end=_end(node, unit),
+        seen=f"{unit.file}{drop_ins}: {unit.file_state or 'not enabled'}, {unit.active or 'state not known'}",
+        unit=unit,
+    )
+
+
+def _end(node: str, unit: Unit) -> str:
+    end = unit.systemctl(node, "disable --now")
+    timers = " ".join(name for name in unit.triggered_by if name.endswith(".timer"))
+    failed = f" && systemctl reset-failed {unit.name}" if unit.active == "failed" else ""
+    return end + (f" {timers}" if timers else "") + failed
+
+
+def _of_container(node: str, container: Contained) -> Starter:
+    needs = argv.needed_inside(container.argv, container.name, container.workdir)
+    return Starter(
+        node=node,
+        name=f"container {container.name}",
+        needs=tuple((one, shown(container.argv)) for one in dict.fromkeys(needs)),
+        text=container.text,
+        starts_itself=True,
+        end=f"on {node}: docker update --restart=no {container.name}",
+        seen=f"container {container.name}: restart policy {container.restart}, {container.state}",
+        container=container,
+    )
+
+
+def made(unit: Unit) -> set[str]:
+    """Names of the containers that the unit itself creates."""
+    return {name for command in unit.commands for name in argv.made(command.words)}
+
+
+def about(text: str) -> bool:
+    """Has this to do with engines?"""
+    return ABOUT_ENGINES.search(text) is not None
+
+
+def shown(words: Sequence[str]) -> str:
+    """The beginning of a command, for people: what it runs, and no secret."""
+    first = list(words[:FIRST_WORDS])
+    hidden = [
+        HIDDEN if _is_flag_of_secret(before) else _veiled(word)
+        for before, word in zip(["", *first[:-1]], first, strict=True)
+    ]
+    return " ".join(hidden)[:160]
+
+
+def _is_flag_of_secret(word: str) -> bool:
+    return word.startswith("--") and is_secret(word[2:].replace("-", "_"))
+
+
+def _veiled(word: str) -> str:
+    name, equals, _ = word.partition("=")
+    return f"{name}={HIDDEN}" if equals and is_secret(name.lstrip("-").replace("-", "_")) else word

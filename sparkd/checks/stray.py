@@ -1,0 +1,54 @@
+"""Engine processes that belong to no rank of sparkd's: another launcher's, a forgotten shell's, or left over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.decide.case import duration
+from sparkd.decide.strays import Whose, engines, whose
+from sparkd.facts.engines import ENGINES
+from sparkd.model.check import Level
+from sparkd.model.decision import FailureClass
+from sparkd.model.size import spoken
+
+
+def evaluate(scene: Scene) -> Iterator[Trouble]:
+    for node, found in scene.each(ENGINES):
+        view = replace(scene.nodes[node], engines=found)
+        ranks = {one.id for one in view.ranks} | {f"{one.name}.service" for one in view.ranks}
+        groups: dict[str, list[Whose]] = {}
+        for process in engines(view):
+            if process.owner not in ranks:
+                one = whose(process, view, scene.owner)
+                groups.setdefault(process.owner if process.owner != "-" else str(process.pid), []).append(one)
+        for strays in groups.values():
+            yield _trouble(node, strays)
+
+
+def _trouble(node: str, strays: list[Whose]) -> Trouble:
+    first = max(strays, key=lambda one: one.process.rss_bytes)
+    oldest = max(one.process.age_s for one in strays)
+    ports = sorted({port for one in strays for port in one.process.ports})
+    more = f" and {len(strays) - 1} more" if len(strays) > 1 else ""
+    listens = f", on port {', '.join(map(str, ports))}" if ports else ""
+    if first.kind == "ours":
+        text = f"{first.words} outlived its rank on {node}{listens}: sparkd ends it before the next start"
+    else:
+        text = f"an engine that sparkd did not start runs on {node} for {duration(oldest)}: {first.name}{more}{first.where}{listens}"
+    seen = tuple(
+        f"pid {one.process.pid}, parent {one.process.ppid}, {spoken(one.process.rss_bytes)}: {one.process.title[:200]}"
+        for one in strays
+    )
+    return Trouble(node, text, f"on {node}: {first.fix}", seen, mild=first.kind == "ours")
+
+
+CHECK = Check(
+    code="stray",
+    level=Level.WARN,
+    description="Engine processes of anybody else, on the host or in any container: they hold memory, ports and the GPU.",
+    evaluate=evaluate,
+    needs=(ENGINES,),
+    cls=FailureClass.RESOURCE,
+)

@@ -1,0 +1,27 @@
+"""What the checks found -> whether a start may go on. A check that could not be read is shown, and stops nothing."""
+
+from __future__ import annotations
+
+from sparkd.decide.case import Case, decide
+from sparkd.decide.group import young
+from sparkd.decide.holds import hold
+from sparkd.model.decision import Decision
+
+
+def prechecks(case: Case) -> Decision | None:
+    """None when the checks have run since this start was asked for and nothing failed."""
+    checked = case.snapshot.checks.get(case.deployment.name)
+    if checked is None or checked.at < case.state.since:
+        return decide(case.state, "running the prechecks", "precheck")
+    failed = [one for one in checked.failed if not (one.not_yet and _young(case, one.node))]
+    if failed:
+        first, more = failed[0], len(failed) - 1
+        text = first.text + (f" (and {more} more: sparkd ctl check {case.deployment.name})" if more else "")
+        return hold(case, case.state, first.cls, first.fact, text, first.fix)
+    for one in checked.failed:
+        return decide(case.state, f"waiting: {one.text}, not yet (the node booted recently)", f"not-yet-{one.code}")
+    return None
+
+
+def _young(case: Case, node: str | None) -> bool:
+    return node is not None and young(case.group.views.get(node), case.policy.not_yet)

@@ -1,0 +1,97 @@
+"""Who has a port or outlived its container, and whether sparkd may end it. Never by its title (rule 3).
+
+A process is proven ours by the container or unit of its control group, or by the mark that it or a parent in that
+group was started with. Of everybody else's, `remove_strays: holders` allows to end engine processes that hold one of
+our ports, and those alone that no container and no unit will bring back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sparkd.model.decision import ProcessTarget
+from sparkd.model.snapshot import Boot, EngineProcess, NodeView, Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """`kind`: ours | container | unit | loose. `where` completes "held by X (pid N) …", `fix` is for its node."""
+
+    process: EngineProcess
+    kind: str
+    where: str
+    fix: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.process.title.split(' ')[0]} (pid {self.process.pid})"
+
+    @property
+    def words(self) -> str:
+        return f"{self.name}{self.where}"
+
+
+def engines(view: NodeView) -> tuple[EngineProcess, ...]:
+    """None are known where they could not be read; zombies hold nothing."""
+    return () if isinstance(view.engines, Unknown) else tuple(one for one in view.engines if one.state != "Z")
+
+
+def whose(process: EngineProcess, view: NodeView, owner: str) -> Whose:
+    """`owner`: this sparkd's id."""
+    ours = {one.id: one for one in view.ranks if one.owner == owner}
+    units = {f"{one.name}.service": one for one in ours.values()}
+    rank = ours.get(process.owner) or units.get(process.owner)
+    if rank is not None:
+        return Whose(
+            process, "ours", f" of rank {rank.rank} of {rank.deployment}", f"sparkd ctl stop {rank.deployment}"
+        )
+    if process.mark is not None and process.mark[0] == owner:
+        _, deployment, generation = process.mark
+        return Whose(process, "ours", f" of generation {generation} of {deployment}", f"kill -9 {process.pid}")
+    if process.container is not None:
+        short = process.container[:12]
+        fix = f"docker ps --filter id={short} says whose it is; docker stop {short} (sparkd ends nobody else's containers)"
+        return Whose(process, "container", f" in container {short}, which is not sparkd's", fix)
+    if process.unit is not None:
+        unit = process.unit
+        fix = f"systemctl disable --now {unit} (it would bring the process back)"
+        return Whose(process, "unit", f" of {unit}", fix)
+    fix = f"kill {process.pid}, or allow it to sparkd with `cleanup: {{remove_strays: holders}}`"
+    return Whose(process, "loose", "", fix)
+
+
+def holder(view: NodeView, pid: int | None, port: int, owner: str) -> Whose | None:
+    """The engine process behind a listening socket, None when it is no engine's."""
+    for process in engines(view):
+        if process.pid == pid or (pid is None and port in process.ports):
+            return whose(process, view, owner)
+    return None
+
+
+def may_end(found: Whose, deployment: str, allowed: str) -> bool:
+    """May sparkd end this holder of a port of `deployment`? `allowed` is `cleanup.remove_strays`."""
+    if found.kind == "ours":
+        mark = found.process.mark
+        return allowed != "never" and mark is not None and mark[1] == deployment
+    return found.kind == "loose" and allowed == "holders"
+
+
+def target(process: EngineProcess, view: NodeView) -> ProcessTarget | None:
+    """The process by its identity, None while the node's boot is unknown."""
+    if not isinstance(view.boot, Boot):
+        return None
+    identity = (view.boot.boot_id, view.boot.pid1_ticks, process.pid, process.start_ticks)
+    return ProcessTarget(view.name, *identity, process.title)
+
+
+def orphans(deployment: str, view: NodeView, owner: str) -> Mapping[int, EngineProcess]:
+    """pid -> engine processes marked as this deployment's whose container or unit is known to be gone."""
+    kept = {one.id for one in view.ranks} | {f"{one.name}.service" for one in view.ranks}
+    found = {}
+    for one in engines(view):
+        unseen = one.container is not None and isinstance(view.containers, Unknown)
+        marked = one.mark is not None and one.mark[:2] == (owner, deployment)
+        if marked and not unseen and one.owner not in kept:
+            found[one.pid] = one
+    return found

@@ -1,0 +1,50 @@
+"""`holders` probe -> who has the node's memory, in bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sparkd.facts import Fact, FactError, lines
+from sparkd.model.snapshot import Holders, Process, Tmpfs
+
+_FIGURE = re.compile(r"(now|boot) ([A-Za-z0-9_()]+) (\d+)")
+_TMPFS = re.compile(r"tmpfs (\d+) (/.*)")
+_PROCESS = re.compile(r"process (\d+) (\d+) (\d+) ([A-Za-z]) (\d+) (\S+) (.+)")
+_KNOWN = ("MemFree", "Buffers", "Cached", "AnonPages", "Slab")
+"""Every kernel has these; all of it that is not MemTotal is somebody's."""
+_MORE = ("SwapCached", "KernelStack", "PageTables", "SecPageTables", "VmallocUsed", "Percpu", "Hugetlb")
+
+
+def parse(text: str) -> Holders:
+    figures: dict[str, dict[str, int]] = {"now": {}, "boot": {}}
+    tmpfs: list[Tmpfs] = []
+    processes: list[Process] = []
+    for line in lines(text):
+        if match := _FIGURE.fullmatch(line):
+            figures[match[1]][match[2]] = int(match[3])
+        elif match := _TMPFS.fullmatch(line):
+            tmpfs.append(Tmpfs(match[2], int(match[1])))
+        elif match := _PROCESS.fullmatch(line):
+            processes.append(_process(match))
+        else:
+            raise FactError(f"unexpected line {line[:80]!r}")
+    at_boot = unaccounted(figures["boot"]) if figures["boot"] else None
+    return Holders(tuple(tmpfs), tuple(processes), unaccounted(figures["now"]), at_boot)
+
+
+def _process(match: re.Match[str]) -> Process:
+    pid, ppid, ticks, state, own, owner, title = match.groups()
+    return Process(int(pid), int(ppid), int(ticks), state, int(own), owner, title)
+
+
+def unaccounted(figures: Mapping[str, int]) -> int:
+    """MemTotal without all that the kernel says where it went. `Cached` counts tmpfs and shared memory too."""
+    try:
+        rest = figures["MemTotal"] - sum(figures[name] for name in _KNOWN)
+    except KeyError as error:
+        raise FactError(f"no {error.args[0]} in it") from None
+    return max(0, rest - sum(figures.get(name, 0) for name in _MORE))
+
+
+HOLDERS = Fact("holders", parse)

@@ -1,0 +1,235 @@
+"""`units` probe -> the services of a node that something starts by itself, or that failed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sparkd.facts import Args, Fact, FactError, Question
+
+EXECS = ("ExecStartPre", "ExecStart", "ExecStartPost", "ExecStop", "ExecStopPost")
+_BLOCK = re.compile(r"Now=(\d+)\n((?:\n(?:[A-Z]\w*=[^\n]*\n)+)*)")
+_EXEC = re.compile(r"\{ path=(\S*) ; argv\[\]=(.*) ; (?:ignore_errors|flags)=([^;]*) ; start_time=.*\}")
+_SPECIFIER = re.compile(r"%([a-zA-Z%])")
+_VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
+_SPAN = re.compile(r"(\d+)(us|ms|s|min|h|d|w|month|y)")
+_SECONDS = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1,
+    "min": 60,
+    "h": 3600,
+    "d": 86400,
+    "w": 604800,
+    "month": 2629800,
+    "y": 31557600,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One Exec line after systemd's merge: `words` as the program gets them, as far as that can be known."""
+
+    key: str
+    """ExecStart, ExecStartPre …"""
+    words: tuple[str, ...]
+    tolerated: bool = False
+    """It may fail (a dash in front)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A service. What runs of a person's own systemd is not known: its numbers are those of a unit that never ran."""
+
+    name: str
+    user: str | None = None
+    """Whose own systemd it belongs to; None for the node's."""
+    active: str = ""
+    sub: str = ""
+    file_state: str = ""
+    result: str = ""
+    restarts: int = 0
+    """NRestarts: automatic restarts since it was last started by hand, or since boot."""
+    rose: int = 0
+    """Restarts since the last look at the node."""
+    exit_code: int = 0
+    started_ago_s: float | None = None
+    """Since its main process was last started, None before the first time."""
+    restart: str = "no"
+    restart_s: float = 0.1
+    """The pause before an automatic restart (before the first, where it grows)."""
+    limit_starts: int = 0
+    limit_s: float = 0.0
+    """systemd gives up at more than `limit_starts` within this; 0 means never, and openly so."""
+    file: str = ""
+    drop_ins: tuple[str, ...] = ()
+    workdir: str | None = None
+    triggered_by: tuple[str, ...] = ()
+    """What else starts it: timers, sockets, paths."""
+    skipped: bool = False
+    """A condition of the unit did not hold when it was last to be started; never looked at reads `no` as well."""
+    commands: tuple[Command, ...] = ()
+    says: tuple[tuple[str, str], ...] = ()
+    """(script on the node, what of it is about engines)."""
+
+    @property
+    def starts_itself(self) -> bool:
+        """Enabled, on a timer, or in the middle of its restarts: it starts without anybody asking."""
+        timed = any(name.endswith(".timer") for name in self.triggered_by)
+        return self.file_state.startswith("enabled") or timed or self.active == "activating"
+
+    @property
+    def loops(self) -> bool:
+        return self.restart not in ("no", "on-success")
+
+    @property
+    def limit_unreachable(self) -> bool:
+        """The pause alone makes `limit_starts` starts last longer than the limit looks back (evidence 14b)."""
+        return 0 < self.limit_s <= self.limit_starts * self.restart_s
+
+    @property
+    def text(self) -> str:
+        """All that is known of what it does, for a look at single words."""
+        words = (word for command in self.commands for word in command.words)
+        return " ".join([self.name, *words, *(said for _, said in self.says)])
+
+    def systemctl(self, node: str, verb: str) -> str:
+        """The command that a person types for it."""
+        if self.user is None:
+            return f"on {node}: systemctl {verb} {self.name}"
+        return f"on {node} as {self.user}: systemctl --user {verb} {self.name}"
+
+
+def parse(text: str) -> tuple[Unit, ...]:
+    match = _BLOCK.fullmatch(text)
+    if match is None:
+        raise FactError("empty" if not text else "no Now= and blocks of KEY=VALUE, or cut off")
+    now_us = int(match[1])
+    try:
+        return tuple(_unit(block, now_us) for block in match[2].strip("\n").split("\n\n") if block)
+    except (KeyError, ValueError) as error:
+        raise FactError(f"a unit without {error}") from None
+
+
+def _unit(block: str, now_us: int) -> Unit:
+    found: dict[str, list[str]] = {}
+    for line in block.split("\n"):
+        key, _, value = line.partition("=")
+        found.setdefault(key, []).append(value)
+    one = {key: values[0] for key, values in found.items()}
+    _, _, person = one.get("Scope", "").partition(":")
+    user, _, home = person.partition(":")
+    variables = dict(value.split("=", 1) for value in found.get("Variable", ()))
+    started_us = int(one.get("ExecMainStartTimestampMonotonic") or 0)
+    return Unit(
+        name=one["Id"],
+        user=user or None,
+        active=one.get("ActiveState", ""),
+        sub=one.get("SubState", ""),
+        file_state=one.get("UnitFileState", ""),
+        result=one.get("Result", ""),
+        restarts=int(one.get("NRestarts") or 0),
+        rose=int(one.get("Rose") or 0),
+        exit_code=int(one.get("ExecMainStatus") or 0),
+        started_ago_s=(now_us - started_us) / 1e6 if started_us else None,
+        restart=one.get("Restart", "no"),
+        restart_s=timespan(one.get("RestartUSec", "100ms")),
+        limit_starts=int(one.get("StartLimitBurst") or 0),
+        limit_s=timespan(one.get("StartLimitIntervalUSec", "0")),
+        file=one.get("FragmentPath", ""),
+        drop_ins=tuple(one.get("DropInPaths", "").split()),
+        workdir=(one.get("WorkingDirectory") or "").lstrip("!-").replace("%h", home or "%h") or None,
+        triggered_by=tuple(one.get("TriggeredBy", "").split()),
+        skipped=one.get("ConditionResult") == "no" and one.get("ConditionTimestampMonotonic", "0") != "0",
+        commands=tuple(_commands(found, variables) if user == "" else _of_person(found, variables, home)),
+        says=tuple((path, said) for path, _, said in (value.partition(" ") for value in found.get("Says", ()))),
+    )
+
+
+def _commands(found: Mapping[str, list[str]], variables: Mapping[str, str]) -> Iterator[Command]:
+    """`show` knows which lines count and what specifiers mean, the files know the quotes."""
+    lines = [value.split("=", 1) for value in found.get("ExecLine", ())]
+    for key in EXECS:
+        written = [words for name, line in lines if name == key for words in _written(line)]
+        for shown in found.get(key, ()):
+            match = _EXEC.fullmatch(shown)
+            if match is None:
+                raise ValueError(f"a known form of {key}")
+            words = next(filter(None, (_filled(words, match[2]) for words in written)), match[2].split())
+            tolerated = match[3] == "yes" or "ignore-failure" in match[3]
+            yield Command(key, _expanded([match[1] or words[0], *words[1:]], variables), tolerated)
+
+
+def _of_person(found: Mapping[str, list[str]], variables: Mapping[str, str], home: str) -> Iterator[Command]:
+    """Nobody has merged these: an empty line takes back what was said before."""
+    merged: dict[str, list[str]] = {}
+    for value in found.get("ExecLine", ()):
+        key, _, line = value.partition("=")
+        values = merged.setdefault(key, [])
+        if line:
+            values.append(line)
+        else:
+            values.clear()
+    for key in EXECS:
+        for line in merged.get(key, ()):
+            prefix = line[: len(line) - len(line.lstrip("-@:+!"))]
+            for words in _written(line):
+                known = [word.replace("%h", home).replace("%%", "%") for word in words]
+                yield Command(key, _expanded(known, variables), "-" in prefix)
+
+
+def _written(line: str) -> Iterator[list[str]]:
+    """The words of a line as it is in the file; a `;` by itself ends a command."""
+    text = line.lstrip("-@:+!")
+    try:
+        words = shlex.split(text)
+    except ValueError:  # a quote that is never closed
+        words = text.split()
+    while words:
+        end = words.index(";") if ";" in words else len(words)
+        yield words[:end]
+        words = words[end + 1 :]
+
+
+def _filled(words: list[str], shown: str) -> list[str] | None:
+    """The words with what `shown` has in place of specifiers; None where they are not the same command."""
+    parts = [_SPECIFIER.split(word) for word in words]
+    pattern = " ".join("".join(map(_either, range(len(word)), word)) for word in parts)
+    match = re.fullmatch(pattern, shown, re.DOTALL)
+    if match is None:
+        return None
+    values = iter(match.groups())
+    return ["".join(text if at % 2 == 0 else next(values) for at, text in enumerate(word)) for word in parts]
+
+
+def _either(at: int, text: str) -> str:
+    return re.escape(text) if at % 2 == 0 else "(.*?)"
+
+
+def _expanded(words: list[str], variables: Mapping[str, str]) -> tuple[str, ...]:
+    """What is not known stays as it is written, `$NAME`."""
+
+    def value(match: re.Match[str]) -> str:
+        return variables.get(match[1] or match[2], match[0])
+
+    return tuple(word if " " in word else _VARIABLE.sub(value, word) for word in words)
+
+
+def timespan(text: str) -> float:
+    """systemd's way to write a time: `1min 30s`, `100ms`, `infinity`. Raises ValueError for anything else."""
+    if text == "infinity":
+        return float("inf")
+    found = _SPAN.findall(text)
+    if "".join(f"{count}{unit}" for count, unit in found) != text.replace(" ", "") and text != "0":
+        raise ValueError(f"a time in {text[:40]!r}")
+    return float(sum(int(count) * _SECONDS[unit] for count, unit in found))
+
+
+def _args(question: Question) -> Args:
+    login = question.cluster.nodes[question.node].user
+    return {"users": sorted({login, question.deployment.user or login})}
+
+
+UNITS: Fact[tuple[Unit, ...]] = Fact("units", parse, _args)

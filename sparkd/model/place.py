@@ -1,0 +1,41 @@
+"""A path as a rank sees it -> where it really is: on the node below a mount, or in the image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from posixpath import join, normpath, relpath
+
+from sparkd.model.config import Deployment
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a path is meant: on the node itself, in a container's root, or in an image as it was pulled."""
+
+    kind: str
+    """host | container | image"""
+    name: str = ""
+
+
+HOST = Place("host")
+
+
+def where(deployment: Deployment, path: str) -> tuple[Place, str]:
+    """The innermost mount counts, as it does in the container."""
+    if deployment.runtime != "docker" or deployment.image is None:
+        return HOST, normpath(path)
+    below = [mount for mount in deployment.container.mounts if _is_below(path, mount.target)]
+    if not below:
+        return Place("image", deployment.image), normpath(path)
+    mount = max(below, key=lambda one: len(one.target))
+    return HOST, normpath(join(mount.source, relpath(path, mount.target)))
+
+
+def on_node(deployment: Deployment, path: str) -> str | None:
+    """The path on the node, None where it is inside the image."""
+    place, found = where(deployment, path)
+    return found if place is HOST else None
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return normpath(path) == normpath(folder) or normpath(path).startswith(normpath(folder).rstrip("/") + "/")

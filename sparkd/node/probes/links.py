@@ -1,0 +1,68 @@
+"""Network interfaces and RDMA devices -> their state, one a line, straight from /sys and `ip`.
+
+`if NAME STATE SPEED_MBPS MTU ADDRESS,…|-` and `rdma DEVICE PORT STATE NETDEV|- INDEX:GID:TYPE,…|-`; nothing waits for a link.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Iterator, Mapping
+
+from sparkd.node import command
+from sparkd.node.refusal import Refusal
+
+NET, RDMA = "/sys/class/net", "/sys/class/infiniband"
+NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
+
+
+def probe(args: Mapping[str, Any], deadline_s: float) -> str:
+    finished = command.run(["ip", "-json", "address", "show"], deadline_s)
+    if finished.status:
+        raise Refusal("failed", f"ip address show: {finished.errors.strip()}")
+    return "".join([*_interfaces(json.loads(finished.output)), *_devices()])
+
+
+def _interfaces(links: Any) -> Iterator[str]:
+    for link in links:
+        name = link["ifname"]
+        if name == "lo":
+            continue
+        addresses = [one["local"] for one in link.get("addr_info", []) if "local" in one]
+        state = link.get("operstate", "UNKNOWN").lower()
+        speed = _word(f"{NET}/{name}/speed") or "-1"
+        yield f"if {name} {state} {speed} {link['mtu']} {','.join(addresses) or '-'}\n"
+
+
+def _devices() -> Iterator[str]:
+    for device in _names(RDMA):
+        for port in _names(f"{RDMA}/{device}/ports"):
+            folder = f"{RDMA}/{device}/ports/{port}"
+            state = (_word(f"{folder}/state") or "unknown").split()[-1].lower()
+            gids = ",".join(_gids(folder)) or "-"
+            netdev = next(iter(_names(f"{RDMA}/{device}/device/net")), "-")
+            yield f"rdma {device} {port} {state} {netdev} {gids}\n"
+
+
+def _gids(folder: str) -> Iterator[str]:
+    for index in _names(f"{folder}/gids"):
+        gid = _word(f"{folder}/gids/{index}")
+        kind = _word(f"{folder}/gid_attrs/types/{index}").replace(" ", "")
+        if gid and gid != NO_GID and kind:
+            yield f"{index}:{gid}:{kind}"
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder), key=lambda name: (len(name), name))
+    except OSError:  # no RDMA on this node, or the device went while we looked
+        return []
+
+
+def _word(path: str) -> str:
+    """Empty where the kernel has no answer: the speed of a link that is down, an unused GID's type."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read(256).strip()
+    except OSError:
+        return ""

@@ -1,0 +1,179 @@
+"""One deployment's nodes -> the Scene its checks look at: facts on every node at once, then what the checks ask of them.
+
+Facts are read together, each under the deadline that the node service gives a single probe: one that hangs (a dead mount,
+a mute nvidia-smi) costs its own answer and no other. What an image holds never changes, so it is remembered by image id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from sparkd import clock
+from sparkd.checks import run
+from sparkd.checks.scene import Answer, Ask, Check, Look, Place, Scene, Text
+from sparkd.errors import DockerError, HostError, NodeRefused
+from sparkd.facts import Fact, FactError, Question, paths
+from sparkd.model.snapshot import Unknown
+from sparkd.observe.unknowns import NodeAccess
+
+SURVEY_S = 8.0
+"""For all facts of one node. Everything but a stuck probe answers within one second (`make bench`)."""
+MAX_TEXT_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class Surveyor:
+    access: Mapping[str, NodeAccess]
+    owner: str
+    _in_images: dict[tuple[str, Ask], Answer] = field(default_factory=dict)
+    """(image id, question without its node) -> answer."""
+
+    async def survey(self, scene: Scene, checks: Sequence[Check]) -> Scene:
+        """The scene with all facts and answers that these checks need. Never raises for what could not be read."""
+        facts = {fact.name: fact for check in checks for fact in check.needs}
+        found: dict[tuple[str, str], object] = {}
+
+        async def look(node: str) -> None:
+            found.update({(node, name): value for name, value in await self._facts(scene, node, facts.values())})
+
+        async with anyio.create_task_group() as group:
+            for node in scene.deployment.nodes:
+                group.start_soon(look, node)
+        scene = replace(scene, facts=found)
+        return replace(scene, answers=await self._answers(run.asks(checks, scene)))
+
+    # ------------------------------------------------------------------------------------------------------------ facts
+
+    async def _facts(self, scene: Scene, node: str, facts: Iterable[Fact[object]]) -> list[tuple[str, object]]:
+        asked = list(facts)
+        found: list[tuple[str, object]] = []
+
+        async def probes() -> None:
+            found.extend(await self._probes(scene, node, [fact for fact in asked if fact.via == "node"]))
+
+        async def told(fact: Fact[object]) -> None:
+            found.append((fact.name, await self._told(scene, node, fact)))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(probes)
+            for fact in asked:
+                if fact.via == "docker":
+                    group.start_soon(told, fact)
+        return found
+
+    async def _probes(self, scene: Scene, node: str, facts: list[Fact[object]]) -> list[tuple[str, object]]:
+        if not facts:
+            return []
+        question = Question(scene.cluster, scene.deployment, node)
+        client = self.access[node].client
+        try:
+            await client.greet()
+            probed = await client.probe({fact.name: fact.args(question) for fact in facts}, SURVEY_S)
+        except HostError as error:
+            return [(fact.name, _unknown(error.why)) for fact in facts]
+        return [
+            (
+                fact.name,
+                _parsed(fact, probed.texts[fact.name])
+                if fact.name in probed.texts
+                else _unknown(probed.errors[fact.name].why),
+            )
+            for fact in facts
+        ]
+
+    async def _told(self, scene: Scene, node: str, fact: Fact[object]) -> object:
+        inside = self.access[node].inside
+        if inside is None:
+            return _unknown("there is no Docker here")
+        try:
+            args = fact.args(Question(scene.cluster, scene.deployment, node)) or {}
+            return _parsed(fact, await inside.tell(fact.name, args))
+        except (DockerError, HostError) as error:
+            return _unknown(error.why)
+
+    # ---------------------------------------------------------------------------------------------------------- answers
+
+    async def _answers(self, asks: set[Ask]) -> dict[Ask, Answer]:
+        """Every place of every node at once."""
+        places: dict[tuple[str, Place], list[Ask]] = {}
+        for ask in sorted(asks, key=lambda one: one.path):
+            places.setdefault((ask.node, ask.place), []).append(ask)
+        found: dict[Ask, Answer] = {}
+
+        async def look(node: str, place: Place, here: list[Ask]) -> None:
+            try:
+                with anyio.fail_after(SURVEY_S):
+                    found.update(await self._place(node, place, here))
+            except (DockerError, HostError) as error:
+                found.update(dict.fromkeys(here, _unknown(error.why)))
+            except TimeoutError:
+                found.update(dict.fromkeys(here, _unknown(f"no answer in {SURVEY_S:g} s")))
+
+        async with anyio.create_task_group() as group:
+            for (node, place), here in places.items():
+                group.start_soon(look, node, place, here)
+        return found
+
+    async def _place(self, node: str, place: Place, asks: list[Ask]) -> dict[Ask, Answer]:
+        if place.kind == "host":
+            return await self._on_host(node, asks)
+        if place.kind == "image":
+            return await self._in_image(node, place.name, asks)
+        return await self._in_container(node, place.name, asks)
+
+    async def _on_host(self, node: str, asks: list[Ask]) -> dict[Ask, Answer]:
+        found: dict[Ask, Answer] = {}
+        looks = [ask for ask in asks if isinstance(ask, Look)]
+        if looks:
+            probed = await self.access[node].client.probe({"paths": {"paths": [ask.path for ask in looks]}}, SURVEY_S)
+            kinds = paths.parse(probed.texts["paths"]) if "paths" in probed.texts else {}
+            why = probed.errors["paths"].why if "paths" in probed.errors else "not answered"
+            found.update({ask: kinds.get(ask.path, _unknown(why)) for ask in looks})
+        for ask in asks:
+            if isinstance(ask, Text):
+                found[ask] = await self._file(node, ask.path)
+        return found
+
+    async def _file(self, node: str, path: str) -> Answer:
+        args = {"path": path, "max_bytes": MAX_TEXT_BYTES, "tail": False}
+        try:
+            return str((await self.access[node].client.call("read_file", args, SURVEY_S))["text"])
+        except NodeRefused as refused:
+            return None if refused.code == "not_found" else _unknown(refused.why)
+
+    async def _in_container(self, node: str, container: str, asks: list[Ask]) -> dict[Ask, Answer]:
+        inside = self.access[node].inside
+        if inside is None:
+            return dict.fromkeys(asks, _unknown("there is no Docker here"))
+        found: dict[Ask, Answer] = {}
+        for ask in asks:
+            read = inside.kind if isinstance(ask, Look) else inside.text
+            found[ask] = await read(container, ask.path)
+        return found
+
+    async def _in_image(self, node: str, ref: str, asks: list[Ask]) -> dict[Ask, Answer]:
+        inside = self.access[node].inside
+        image = None if inside is None else await inside.image(ref)
+        if inside is None or image is None:
+            return dict.fromkeys(asks, _unknown(f"image {ref} is not there"))
+        keys = {ask: (str(image["Id"]), replace(ask, node="")) for ask in asks}
+        fresh = [ask for ask in asks if keys[ask] not in self._in_images]
+        if fresh:
+            async with inside.of_image(ref, self.owner) as container:
+                for ask, answer in (await self._in_container(node, container, fresh)).items():
+                    self._in_images[keys[ask]] = answer
+        return {ask: self._in_images[keys[ask]] for ask in asks}
+
+
+def _unknown(why: str) -> Unknown:
+    return Unknown(why, clock.now())
+
+
+def _parsed(fact: Fact[object], text: str) -> object:
+    try:
+        return fact.parse(text)
+    except FactError as foreign:
+        return _unknown(f"unreadable {fact.name}: {foreign}")

@@ -1,0 +1,166 @@
+"""Docker's own files and words on one node, for checks: paths and texts inside containers and images, and raw inspects.
+
+A file is looked at in an image through a container that is created from it and never started. Nothing here starts or
+stops anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import tarfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiodocker
+import aiohttp
+import anyio
+
+from sparkd.runtimes.connection import TIMEOUT, Connection, find, listed, understood
+
+LOOK_S = 8.0
+"""For one question. Listing every container with its inspect takes 30 ms each."""
+MAX_TEXT_BYTES = 1 << 20
+TAR_BYTES = 4096
+"""Headers before the first file of an archive, long names included."""
+LABEL_LOOK = "io.sparkd.look"
+"""Marks a container that only exists to be looked into. It never runs; a left-over one is removed by the next look."""
+
+
+class Inside:
+    """All methods raise DockerError kinds, and what `socket` raises (Docker is stopped, the node is gone)."""
+
+    def __init__(self, node: str, socket: Callable[[], Path]) -> None:
+        self._node, self._connection = node, Connection(node, socket)
+        self._making, self._looks = anyio.Lock(), set[str]()
+        self._tellers: dict[str, Callable[[Mapping[str, Any]], Awaitable[Any]]] = {
+            "containers": lambda _: self._containers(),
+            "images": lambda _: self._images(),
+            "info": lambda _: self._info(),
+            "image": lambda args: self.image(str(args["ref"])),
+        }
+
+    async def aclose(self) -> None:
+        await self._connection.aclose()
+
+    async def tell(self, fact: str, args: Mapping[str, Any]) -> str:
+        """As JSON: `containers` (every one, inspected), `images` (all), `info`, `image` (inspect of `ref`, or null)."""
+        told = await self._tellers[fact](args)
+        with understood(self._node, f"telling {fact}"):
+            return json.dumps(told)
+
+    async def _containers(self) -> list[Any]:
+        async with self._connection.call("inspecting all containers", LOOK_S) as docker:
+            entries = await listed(docker, "containers/json", {"all": "1"})
+            inspected = [await find(docker, str(entry["Id"])) for entry in entries]
+            return [one for one in inspected if one is not None]  # those that did not go meanwhile
+
+    async def _images(self) -> Any:
+        async with self._connection.call("listing images", LOOK_S) as docker:
+            return await listed(docker, "images/json", {})
+
+    async def _info(self) -> Any:
+        async with self._connection.call("asking Docker about itself", LOOK_S) as docker:
+            return await docker.system.info()
+
+    async def image(self, ref: str) -> dict[str, Any] | None:
+        """Inspect of an image, None when it is not there."""
+        async with self._connection.call("inspecting an image", LOOK_S) as docker:
+            try:
+                return dict(await docker.images.inspect(ref))
+            except aiodocker.DockerError as error:
+                if error.status == 404:
+                    return None
+                raise
+
+    @asynccontextmanager
+    async def of_image(self, ref: str, owner: str) -> AsyncIterator[str]:
+        """The id of a container that was created from the image and is removed again."""
+        async with self._making, self._connection.call("looking into an image", LOOK_S) as docker:
+            await self._sweep(docker, owner)
+            body: dict[str, Any] = {"Image": ref, "Cmd": ["-"], "Labels": {LABEL_LOOK: owner}, "NetworkDisabled": True}
+            container = await docker.containers.create(body)
+            self._looks.add(container.id)
+        try:
+            yield container.id
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with self._connection.call("looking into an image", LOOK_S) as docker:
+                    await docker.containers.container(container.id).delete(force=True, v=True)
+                self._looks.discard(container.id)
+
+    async def _sweep(self, docker: aiodocker.Docker, owner: str) -> None:
+        """What a killed sparkd left behind."""
+        filters = {"label": [f"{LABEL_LOOK}={owner}"]}
+        for left in await docker.containers.list(all=True, filters=json.dumps(filters)):
+            if left.id not in self._looks:  # several images are looked into at once
+                await left.delete(force=True, v=True)
+
+    async def kind(self, container: str, path: str) -> str:
+        """`file`, `dir`, `other` or `missing`: what is at this path in the container's root, running or not."""
+        return (await self._resolved(container, path))[1]
+
+    async def _resolved(self, container: str, path: str) -> tuple[str, str]:
+        """Where the path leads, and what is there."""
+        found = await self._stat(container, path)
+        if found is not None and found.get("linkTarget"):
+            # Docker has followed every link, within the container's root, and says where that leads.
+            path = str(found["linkTarget"])
+            found = await self._stat(container, path)
+        with understood(self._node, "looking into a container"):
+            return path, "missing" if found is None else _kind(int(found["mode"]))
+
+    async def _stat(self, container: str, path: str) -> dict[str, Any] | None:
+        async with self._archive("HEAD", container, path) as response:
+            header = response.headers.get("X-Docker-Container-Path-Stat")
+            return None if header is None else dict(json.loads(base64.b64decode(header)))
+
+    async def text(self, container: str, path: str) -> str | None:
+        """The first MiB of a file in the container's root, None when it is not there or no file."""
+        path, kind = await self._resolved(container, path)
+        if kind != "file":
+            return None
+        head = b""
+        async with self._archive("GET", container, path) as response:
+            while len(head) < MAX_TEXT_BYTES + TAR_BYTES and (chunk := await response.content.readany()):
+                head += chunk
+        with understood(self._node, "looking into a container"):
+            return _first_file(head) if head else None
+
+    @asynccontextmanager
+    async def _archive(self, method: str, container: str, path: str) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Docker's answer, empty where there is no such path."""
+        async with self._connection.call("looking into a container", LOOK_S) as docker:
+            if docker.api_version == "auto":
+                await docker.version()
+            url = f"{docker.docker_host}/{docker.api_version}/containers/{container}/archive"
+            async with docker.session.request(method, url, params={"path": path}, timeout=TIMEOUT) as response:
+                if response.status >= 400 and response.status != 404:
+                    raise aiodocker.DockerError(response.status, f"{path}: status {response.status}")
+                if response.status == 404 and method == "GET":
+                    await response.read()
+                yield response
+
+
+# Bits of Go's FileMode, as Docker's header has them.
+GO_DIR = 1 << 31
+GO_TYPE = GO_DIR | 1 << 27 | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
+
+
+def _kind(mode: int) -> str:
+    if mode & GO_DIR:
+        return "dir"
+    return "other" if mode & GO_TYPE else "file"
+
+
+def _first_file(head: bytes) -> str | None:
+    """The archive may be cut off: a file longer than the limit is read as far as it goes."""
+    with tarfile.open(fileobj=io.BytesIO(head), mode="r|") as archive:
+        member = archive.next()
+    if member is None or not member.isreg():
+        return None
+    start = member.offset_data
+    return head[start : start + min(member.size, MAX_TEXT_BYTES)].decode("utf-8", "replace")

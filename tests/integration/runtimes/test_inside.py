@@ -1,0 +1,88 @@
+"""Inside against a real dockerd: paths and texts in containers and images, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import aiodocker
+import pytest
+
+from sparkd.runtimes.docker import DockerRuntime
+from sparkd.runtimes.inside import LABEL_LOOK, MAX_TEXT_BYTES, Inside
+
+from ..waiting import until
+from .dockerd import IMAGE, Dockerd
+from .ranks import rank, until_state
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture
+async def inside(dockerd: Dockerd) -> AsyncIterator[Inside]:
+    inside = Inside("spark1", lambda: dockerd.socket)
+    yield inside
+    await inside.aclose()
+
+
+WRITES = (
+    "mkdir -p /made; echo 'hello' > /made/file; ln -s /made/file /made/link; ln -s /nowhere /made/dangling; "
+    "head -c 3000000 /dev/zero > /made/big; sleep 60"
+)
+
+
+async def test_what_is_at_a_path_in_a_container(inside: Inside, runtime: DockerRuntime) -> None:
+    container = await runtime.start(rank("sh", "-c", WRITES), {})
+
+    async def written() -> bool:
+        return await inside.kind(container, "/made/big") == "file"
+
+    await until("the files are written", written)
+    kinds = {path: await inside.kind(container, path) for path in ("/made", "/made/file", "/made/link", "/no")}
+    assert kinds == {"/made": "dir", "/made/file": "file", "/made/link": "file", "/no": "missing"}
+    assert await inside.kind(container, "/made/dangling") == "missing"
+    assert await inside.text(container, "/made/link") == "hello\n"
+    assert await inside.text(container, "/made") is None
+    assert await inside.text(container, "/no") is None
+    big = await inside.text(container, "/made/big")
+    assert big is not None
+    assert len(big) <= MAX_TEXT_BYTES
+
+
+async def test_a_file_of_the_writable_layer_is_not_in_the_image(
+    inside: Inside, runtime: DockerRuntime, docker: aiodocker.Docker
+) -> None:
+    container = await runtime.start(rank("sh", "-c", "echo x > /start.sh"), {})
+    await until_state(runtime, "exited")
+    assert await inside.kind(container, "/start.sh") == "file"
+    async with inside.of_image(IMAGE, "us") as pulled:
+        assert await inside.kind(pulled, "/start.sh") == "missing"
+        assert await inside.kind(pulled, "/bin/sh") == "file"
+    looks = await docker.containers.list(all=True, filters=json.dumps({"label": [LABEL_LOOK]}))
+    assert looks == []
+
+
+async def test_what_a_killed_look_left_is_removed_by_the_next(inside: Inside, docker: aiodocker.Docker) -> None:
+    left = await docker.containers.create({"Image": IMAGE, "Cmd": ["-"], "Labels": {LABEL_LOOK: "us"}})
+    other = await docker.containers.create({"Image": IMAGE, "Cmd": ["-"], "Labels": {LABEL_LOOK: "somebody"}})
+    async with inside.of_image(IMAGE, "us"):
+        ids = {one.id for one in await docker.containers.list(all=True)}
+    assert left.id not in ids
+    assert other.id in ids
+
+
+async def test_looks_into_two_images_at_once_do_not_disturb_each_other(inside: Inside) -> None:
+    async with inside.of_image(IMAGE, "us") as one, inside.of_image(IMAGE, "us") as other:
+        assert one != other
+        assert await inside.kind(one, "/bin/sh") == "file"
+
+
+async def test_dockers_own_words(inside: Inside, runtime: DockerRuntime) -> None:
+    container = await runtime.start(rank("sleep", "60"), {})
+    told = {fact: json.loads(await inside.tell(fact, {})) for fact in ("containers", "images", "info")}
+    assert [one["Id"] for one in told["containers"]] == [container]
+    assert any(IMAGE in one["RepoTags"] for one in told["images"])
+    assert told["info"]["ServerVersion"]
+    image = json.loads(await inside.tell("image", {"ref": IMAGE}))
+    assert image["Id"].startswith("sha256:")
+    assert json.loads(await inside.tell("image", {"ref": "nobody/has:this"})) is None

@@ -1,0 +1,123 @@
+"""gpu and link: where they speak and where they must not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from check_world import DEPLOYMENT, SPARK1, SPARK2, said, scene, trouble
+
+from sparkd.checks import gpu, link, run
+from sparkd.facts.gpu import GPU, Gpu, GpuState, Xid
+from sparkd.facts.links import LINKS, Interface, Links, RdmaPort
+from sparkd.model.decision import FailureClass
+
+GB10 = Gpu("NVIDIA GB10", "580.95.05", "P0", None, 2411.0, 96.0, 61.0)
+WELL = GpuState("580.95.05", "ok", "", (GB10,), ())
+
+
+def gpus(state: GpuState) -> Any:
+    return {GPU: {SPARK1: WELL, SPARK2: state}}
+
+
+GPUS: list[tuple[GpuState, list[str]]] = [
+    (WELL, []),
+    (replace(WELL, gpus=(replace(GB10, pstate="P8", sm_mhz=208.0, utilization=0.0),)), []),
+    (replace(WELL, gpus=(replace(GB10, sm_mhz=507.0),)), ["507 MHz under full load"]),
+    (replace(WELL, gpus=(replace(GB10, sm_mhz=None),)), []),
+    (GpuState("580.95.05", "failed", "No devices were found", (), ()), ["no usable GPU"]),
+    (GpuState("580.95.05", "ok", "", (), ()), ["no usable GPU"]),
+    (GpuState(None, "missing", "", (), ()), ["no NVIDIA kernel module"]),
+    (GpuState("580.95.05", "missing", "", (), ()), ["not installed"]),
+    (replace(WELL, xids=(Xid(1.0, 13, "x"),)), []),
+    (replace(WELL, xids=(Xid(1.0, 13, "x"), Xid(2.0, 119, "NVRM: Xid 119"))), ["Xid 119 on spark2"]),
+]
+
+
+@pytest.mark.parametrize(("state", "words"), GPUS)
+def test_gpu(state: GpuState, words: list[str]) -> None:
+    found = said(gpu.CHECK, scene(gpus(state)))
+    assert [node for node, _, _ in found] == [SPARK2] * len(words)
+    assert all(word in text for word, (_, _, text) in zip(words, found, strict=True))
+
+
+def test_a_broken_gpu_waits_for_a_person_and_a_cpu_deployment_needs_none() -> None:
+    (found,) = trouble(gpu.CHECK, scene(gpus(GpuState("580", "failed", "No devices were found", (), ()))))
+    assert (found.cls, found.not_yet) == (FailureClass.HARDWARE, True)
+    assert found.evidence == ("nvidia-smi: No devices were found",)
+    assert run.chosen([gpu.CHECK], replace(DEPLOYMENT, hardware="cpu"), {}) == []
+
+
+def port(name: str, address: str = "", **more: Any) -> Interface:
+    addresses = (address,) if address else ()
+    return replace(Interface(name, "up", 200_000, 9000, addresses), **more)
+
+
+def node(last: int, *more: Interface, **odd: Any) -> Links:
+    """The fabric is 10.0.0.x on the first half of port 0, 10.0.1.x on the other."""
+    first = port("enp1s0f0np0", f"10.0.0.{last}", **odd)
+    halves = (first, port("enP2p1s0f0np0", f"10.0.1.{last}"), port("eth0", f"192.168.1.{10 + last}", mtu=1500))
+    return Links((*halves, *more), (RdmaPort("rocep1s0f0", 1, "active", "enp1s0f0np0", ()),))
+
+
+def links(second: Links) -> Any:
+    return {LINKS: {SPARK1: node(1), SPARK2: second}}
+
+
+LINKS_ODD: list[tuple[Links, list[tuple[str, str]]]] = [
+    (node(2), []),
+    (node(3), [("fail", "no interface of spark2 has the address 10.0.0.2")]),
+    (node(2, state="down"), [("fail", "is down")]),
+    (node(2, speed_mbps=1000), [("warn", "1 Gb/s")]),
+    (node(2, mtu=1500), [("fail", "the MTU of the fabric is 1500 on spark2, elsewhere 9000")]),
+    (replace(node(2), interfaces=node(2).interfaces[:1]), []),
+    (
+        replace(node(2), interfaces=(node(2).interfaces[0], port("enP2p1s0f0np0", state="down"))),
+        [("warn", "the other half of enp1s0f0np0 on spark2, is down")],
+    ),
+    (replace(node(2), interfaces=(node(2).interfaces[0], port("enP2p1s0f0np0"))), [("warn", "has no address")]),
+]
+
+
+@pytest.mark.parametrize(("second", "expected"), LINKS_ODD)
+def test_the_fabric(second: Links, expected: list[tuple[str, str]]) -> None:
+    found = said(link.CHECK, scene(links(second)))
+    assert [(where, status) for where, status, _ in found] == [(SPARK2, status) for status, _ in expected]
+    assert all(words in text for (_, words), (_, _, text) in zip(expected, found, strict=True))
+
+
+NAMES: list[tuple[str, str, bool]] = [
+    ("NCCL_SOCKET_IFNAME", "enp1s0f0np0", True),
+    ("NCCL_SOCKET_IFNAME", "enp1", True),
+    ("NCCL_SOCKET_IFNAME", "=enp1", False),
+    ("NCCL_SOCKET_IFNAME", "=enp1s0f0np0", True),
+    ("NCCL_SOCKET_IFNAME", "^docker0", True),
+    ("NCCL_SOCKET_IFNAME", "bond0", False),
+    ("GLOO_SOCKET_IFNAME", "eth9", False),
+    ("NCCL_IB_HCA", "rocep1s0f0", True),
+    ("NCCL_IB_HCA", "=rocep1s0f0:1", True),
+    ("NCCL_IB_HCA", "rocep1s0f0,rocep1s0f1", False),
+    ("NCCL_IB_HCA", "^mlx5_0", True),
+    ("VLLM_HOST_IP", "192.168.1.12", True),
+    ("VLLM_HOST_IP", "192.168.1.11", False),
+]
+
+
+@pytest.mark.parametrize(("variable", "value", "well"), NAMES)
+def test_names_in_the_environment_exist_on_that_node(variable: str, value: str, well: bool) -> None:
+    found = trouble(link.CHECK, scene(links(node(2)), node_env={SPARK2: {variable: value}}))
+    assert [(one.node, one.rank) for one in found] == ([] if well else [(SPARK2, 1)])
+    assert all(variable in one.text and variable in one.fix for one in found)
+
+
+def test_a_node_alone_needs_no_fabric() -> None:
+    assert said(link.CHECK, scene({LINKS: {SPARK1: node(9)}}, nodes=(SPARK1,))) == []
+
+
+def test_an_address_that_is_not_configured_is_not_looked_for() -> None:
+    at = scene(links(node(2)))
+    cluster = replace(
+        at.cluster, nodes={name: replace(one, data_address=None) for name, one in at.cluster.nodes.items()}
+    )
+    assert said(link.CHECK, replace(at, cluster=cluster)) == []

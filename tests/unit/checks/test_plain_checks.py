@@ -1,0 +1,144 @@
+"""image, container-spec, disk, swap, clock, parity: where they speak and where they must not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from check_world import SPARK1, SPARK2, said, scene, trouble, view
+
+from sparkd.checks import clock, container_spec, disk, image, parity, swap
+from sparkd.checks.odd import odd_ones
+from sparkd.facts.disks import DISKS, Disk
+from sparkd.facts.image import IMAGE, Image, NoImage
+from sparkd.facts.versions import VERSIONS
+from sparkd.model.config import ContainerSpec, Mount
+from sparkd.model.snapshot import Boot, Memory, Unknown
+
+GB10 = {"kernel": "6.14", "architecture": "aarch64", "driver": "580.95.05"}
+ARM = Image("sha256:1", "arm64", ())
+VERSIONS_WELL = {SPARK1: GB10, SPARK2: GB10}
+
+
+def images(first: object, second: object) -> Any:
+    return {IMAGE: {SPARK1: first, SPARK2: second}, VERSIONS: VERSIONS_WELL}
+
+
+def test_the_same_image_everywhere_is_well() -> None:
+    assert said(image.CHECK, scene(images(ARM, ARM))) == []
+
+
+def test_a_missing_image_is_named_with_the_node_and_may_come_yet() -> None:
+    (found,) = trouble(image.CHECK, scene(images(ARM, NoImage())))
+    assert (found.node, found.text, found.not_yet) == (SPARK2, "image vllm:1 is not on spark2", True)
+    assert "docker pull vllm:1" in found.fix
+
+
+def test_another_image_behind_the_same_name() -> None:
+    (found,) = trouble(image.CHECK, scene(images(ARM, replace(ARM, id="sha256:2"))))
+    assert found.node == SPARK2
+    assert len(found.evidence) == 2
+
+
+def test_an_image_for_another_processor() -> None:
+    other = replace(ARM, architecture="amd64")
+    assert [text for _, _, text in said(image.CHECK, scene(images(other, other)))] == [
+        f"vllm:1 on {node} is made for amd64, the node is arm64" for node in (SPARK1, SPARK2)
+    ]
+    unread: Any = {
+        IMAGE: {SPARK1: other, SPARK2: other},
+        VERSIONS: dict.fromkeys((SPARK1, SPARK2), Unknown("mute", 0.0)),
+    }
+    assert {status for _, status, _ in said(image.CHECK, scene(unread))} == {"unknown"}
+
+
+PLAIN = ContainerSpec(privileged=False)
+SPECS: list[tuple[ContainerSpec, str, list[str]]] = [
+    (ContainerSpec(), "gb10", []),
+    (PLAIN, "cpu", []),
+    (PLAIN, "gb10", ["/dev/infiniband", "lock memory"]),
+    (replace(PLAIN, devices=("/dev/infiniband/uverbs0",), ulimits={"memlock": -1}), "gb10", []),
+    (replace(PLAIN, devices=("/dev/infiniband",), cap_add=("IPC_LOCK",)), "gb10", []),
+    (ContainerSpec(network="bridge"), "gb10", ["network of its own"]),
+    (ContainerSpec(ipc="private"), "gb10", ["64 MiB"]),
+    (ContainerSpec(ipc="private", shm_size="16g"), "gb10", []),
+    (ContainerSpec(ipc="private", shm_size="128m"), "gb10", ["128 MiB"]),
+]
+
+
+@pytest.mark.parametrize(("spec", "hardware", "words"), SPECS)
+def test_container_spec(spec: ContainerSpec, hardware: str, words: list[str]) -> None:
+    found = said(container_spec.CHECK, scene(container=spec, hardware=hardware))
+    assert len(found) == len(words)
+    assert all(word in text for word, (_, _, text) in zip(words, found, strict=True))
+
+
+def test_one_node_needs_no_host_network() -> None:
+    alone = scene(container=ContainerSpec(network="bridge", privileged=False), nodes=(SPARK1,), hardware="gb10")
+    assert said(container_spec.CHECK, alone) == []
+
+
+ROOMY = Disk(1 << 40, 1 << 39, 1 << 20, 1 << 19, False, "ext4")
+DISKS_ODD: list[tuple[dict[str, Any], bool, list[str]]] = [
+    ({}, True, []),
+    ({"free": 100 << 20}, True, ["fail"]),
+    ({"free": 3 << 30}, True, ["warn"]),
+    ({"free": 0}, False, []),
+    ({"read_only": True}, True, ["fail"]),
+    ({"read_only": True}, False, []),
+    ({"inodes_free": 3}, True, ["fail"]),
+    ({"inodes": 0, "inodes_free": 0}, True, []),
+    ({"kind": "nfs4"}, False, ["warn"]),
+]
+
+
+@pytest.mark.parametrize(("odd", "written", "statuses"), DISKS_ODD)
+def test_disk(odd: dict[str, Any], written: bool, statuses: list[str]) -> None:
+    spec = ContainerSpec(mounts=(Mount(source="/cache", target="/c", read_only=not written),))
+    facts = {DISKS: {SPARK1: {"/cache": replace(ROOMY, **odd)}, SPARK2: {"/cache": ROOMY}}}
+    found = said(disk.CHECK, scene(facts, container=spec))
+    assert [(node, status) for node, status, _ in found] == [(SPARK1, status) for status in statuses]
+
+
+def test_dockers_own_disk_is_always_written() -> None:
+    facts = {DISKS: {SPARK1: {"/var/lib/docker": replace(ROOMY, free=0)}, SPARK2: {}}}
+    assert [status for _, status, _ in said(disk.CHECK, scene(facts))] == ["fail"]
+
+
+def test_swap() -> None:
+    used = Memory(128 << 30, 1, 1, 0, 0, 3 << 30)
+    assert said(swap.CHECK, scene(None, view(SPARK2, memory=used))) == [
+        (SPARK2, "fail", "3.0 GiB of swap are in use on spark2")
+    ]
+    assert said(swap.CHECK, scene()) == []
+    assert said(swap.CHECK, scene(None, view(SPARK2, memory=replace(used, swap_used=1 << 20)))) == []
+    (unread,) = said(swap.CHECK, scene(None, view(SPARK2, memory=Unknown("mute", 0.0))))
+    assert unread == (SPARK2, "unknown", "cannot be checked: mute")
+
+
+def test_clock() -> None:
+    late = Boot("b", 10, 86400.0, SPARK2, now=1.7e9 - 60)
+    assert said(clock.CHECK, scene()) == []
+    assert said(clock.CHECK, scene(None, view(SPARK2, boot=late))) == [
+        (SPARK2, "fail", "the clock of spark2 is 60 s behind that of spark1")
+    ]
+    ahead = replace(late, now=1.7e9 + 60)
+    assert "ahead of" in said(clock.CHECK, scene(None, view(SPARK2, boot=ahead)))[0][2]
+    mute = Unknown("mute", 0.0)
+    unread = said(clock.CHECK, scene(None, view(SPARK1, boot=mute), view(SPARK2, boot=mute)))
+    assert [status for _, status, _ in unread] == ["unknown", "unknown"]
+
+
+def test_parity() -> None:
+    assert said(parity.CHECK, scene({VERSIONS: VERSIONS_WELL})) == []
+    (found,) = trouble(parity.CHECK, scene({VERSIONS: {SPARK1: GB10, SPARK2: {**GB10, "driver": "580.82.07"}}}))
+    assert (found.node, found.text) == (SPARK2, "NVIDIA driver on spark2 is 580.82.07, elsewhere 580.95.05")
+    assert found.evidence == ("spark1: 580.95.05", "spark2: 580.82.07")
+
+
+def test_odd_ones() -> None:
+    assert odd_ones({}) == (None, {})
+    assert odd_ones({"a": 1, "b": 1, "c": 2}) == (1, {"c": 2})
+    assert odd_ones({"a": 2, "b": 1, "c": 1}) == (1, {"a": 2})
+    assert odd_ones({"a": 2, "b": 1}) == (2, {"b": 1})
