@@ -19,9 +19,15 @@ from sparkd.model.rank import (
     LABEL_SPEC,
     RankSpec,
     container_name,
+    unit_name,
 )
 from sparkd.model.size import parse_size
 
+UNIT = (
+    *("Restart=no", "CollectMode=inactive", "KillMode=mixed", "OOMPolicy=kill"),
+    *("LogRateLimitIntervalSec=30s", "LogRateLimitBurst=10000"),
+)
+"""Properties of every rank without a container; the node service sets them, and says why."""
 STOP_SIGNAL = "SIGTERM"
 """Given always, so that an image's own STOPSIGNAL cannot make a stop something else."""
 
@@ -148,9 +154,39 @@ def _rank_json(spec: RankSpec) -> dict[str, Any]:
 
 
 def as_docker(spec: RankSpec) -> str:
-    """The `docker run` command that makes the same container, one option a line."""
+    """The `docker run` command that makes the same container, one option a line; without one, `systemd-run`."""
+    if spec.runtime == "process":
+        return _as_unit(spec)
     options = (shlex.join(option) for option in _docker_options(spec))
     return " \\\n  ".join(("docker run -d", *options, shlex.join((spec.image or "", *_entry_words(spec), *spec.argv))))
+
+
+def _as_unit(spec: RankSpec) -> str:
+    """As the node service starts it; systemd replaces `$` in a command's words, and `$$` by one."""
+    options = (shlex.join((option,)) for option in _unit_options(spec))
+    command = shlex.join(word.replace("$", "$$") for word in spec.argv)
+    return " \\\n  ".join(("systemd-run --service-type=exec --remain-after-exit", *options, f"-- {command}"))
+
+
+def _unit_options(spec: RankSpec) -> Iterator[str]:
+    c = spec.container
+    yield f"--unit={unit_name(spec.name)}"
+    yield f"--description=sparkd rank {spec.name}"
+    yield f"--uid={spec.user}"
+    yield f"--working-directory={c.workdir or '/'}"
+    yield from (f"--property={one}" for one in UNIT)
+    yield f"--property=TimeoutStopSec={spec.stop_grace_s:g}s"
+    yield from (f"--property=LogExtraFields={name}={value}" for name, value in unit_labels(spec).items())
+    for name, limit in c.ulimits.items():
+        yield f"--property=Limit{name.upper()}={'infinity' if limit < 0 else limit}"
+    if c.memory is not None:
+        yield f"--property=MemoryMax={parse_size(c.memory)}"
+    yield from (f"--setenv={name}={value}" for name, value in {**spec.env, **_references(spec)}.items())
+
+
+def unit_labels(spec: RankSpec) -> dict[str, str]:
+    """Whose a unit is: fields of its log, by which it is adopted, as a container is by its labels."""
+    return {**{name: spec.env[name] for name in IDENTITY}, "SPARKD_SPEC": spec.labels[LABEL_SPEC]}
 
 
 def _docker_options(spec: RankSpec) -> Iterator[tuple[str, ...]]:
@@ -209,8 +245,9 @@ def as_script(spec: RankSpec) -> str:
     """A bash file that runs the rank's command in a shell inside its container (or on its node, without one)."""
     exports = (f"export {name}={shlex.quote(value)}" for name, value in spec.env.items())
     secrets = (f'export {name}="$(cat {shlex.quote(file)})"' for name, file in spec.secrets.items())
-    head = f"# {spec.deployment}, rank {spec.rank}, on {spec.node}"
-    return "\n".join(("#!/bin/bash", head, "set -eu", *exports, *secrets, f"exec {shlex.join(spec.argv)}", ""))
+    head = f"# {spec.deployment}, rank {spec.rank}, on {spec.node}" + (f", as {spec.user}" if spec.user else "")
+    folder = (f"cd {shlex.quote(spec.container.workdir or '/')}",) if spec.runtime == "process" else ()
+    return "\n".join(("#!/bin/bash", head, "set -eu", *folder, *exports, *secrets, f"exec {shlex.join(spec.argv)}", ""))
 
 
 def _references(spec: RankSpec) -> dict[str, str]:

@@ -37,7 +37,7 @@ async def capture(hands: Hands, action: CaptureEvidence) -> dict[str, Any]:
     last: dict[str, list[str]] = {}
 
     async def one(target: Target) -> None:
-        runtime = hands.runtimes[target.node]
+        runtime = hands.runtimes[target.node][target.runtime]
         lines = await runtime.logs(target.container, LOG_LINES, None)
         text = "".join(f"{_stamp(line.at)} {line.stream} {line.text}\n" for line in lines)
         last[f"rank {target.rank} on {target.node}"] = [redact(line.text) for line in _telling(lines)]
@@ -49,8 +49,8 @@ async def capture(hands: Hands, action: CaptureEvidence) -> dict[str, Any]:
 
 
 def _telling(lines: Sequence[LogLine]) -> list[LogLine]:
-    """The last lines that say something: requests answered and empty lines do not."""
-    said = [line for line in lines if line.text.strip() and '"GET /' not in line.text]
+    """The last lines that say something: requests answered and empty lines do not, nor does systemd's own word of an end."""
+    said = [line for line in lines if line.stream != "systemd" and line.text.strip() and '"GET /' not in line.text]
     return said[-TAIL:]
 
 

@@ -1,48 +1,166 @@
-"""Giving memory back right before a start: shared memory nobody uses, then the page cache."""
+"""Giving memory back right before a start: shared memory nobody uses, caches that were asked for, swap, the page cache."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import anyio
 
 from sparkd import facts
 from sparkd.act.hands import ActionFailed, Hands, at_once
-from sparkd.facts import shm
+from sparkd.engines.caches import folders
+from sparkd.errors import SparkdError
+from sparkd.facts import caches, memory, shm
+from sparkd.hosts.client import NodeClient
+from sparkd.model.config import Deployment
 from sparkd.model.decision import CleanNodes
+from sparkd.model.size import spoken
 
 SHM_AGE_S = 60
 """A segment younger than this may belong to an engine that is just being started (DESIGN 5)."""
+LOOK_S, UNLINK_S, DROP_S = 5.0, 10.0, 60.0
+CACHES_S = 180.0
+"""A compile cache holds some ten thousand small files."""
+SWAP_S = 240.0
+"""16 GiB come back from an NVMe in half a minute, and from a busy one later."""
+
+T = TypeVar("T")
+Step = Callable[[Hands, str, CleanNodes], Awaitable[Mapping[str, Any]]]
+
+
+def limit_s(action: CleanNodes) -> float:
+    return LOOK_S * 3 + UNLINK_S + DROP_S + (CACHES_S if action.clean else 0.0) + (SWAP_S if action.swapoff else 0.0)
 
 
 async def clean(hands: Hands, action: CleanNodes) -> dict[str, Any]:
-    """Per node: segments unlinked and the figures before and after. Raises ActionFailed; a failed cleanup is reported and the
-    start goes on, because the memory check of the engine itself decides."""
+    """Node -> what each step did, with figures before and after; a step that failed is told under `failed`.
+
+    The start goes on after a failed step: whether there is enough memory now, the gate measures.
+    """
     found: dict[str, Any] = {}
 
     async def one(node: str) -> None:
         if node in hands.starting:
             found[node] = {"skipped": "another engine is starting there"}
             return
-        unlinked = await _unlink(hands, node)
-        dropped: dict[str, Any] = {}
-        if action.drop_caches and hands.cluster.cleanup.drop_caches:
-            dropped = dict(await hands.clients[node].call("drop_caches", {"mode": 3}, deadline_s=60.0))
-        found[node] = {"unlinked": unlinked, "dropped": dropped}
+        done: dict[str, Any] = {}
+        before = await _memory(hands.clients[node])
+        for name, step in STEPS.items():
+            try:
+                done |= await step(hands, node, action)
+            except SparkdError as error:
+                done.setdefault("failed", {})[name] = getattr(error, "why", "") or str(error)
+        after = await _memory(hands.clients[node])
+        found[node] = {**done, "before": before, "after": after, "freed": after["free"] - before["free"]}
 
     await at_once(action.nodes, one, lambda node, error: ActionFailed(str(error), "cleanup", node))
-    return found
+    return {node: found[node] for node in action.nodes}
 
 
-async def _unlink(hands: Hands, node: str) -> list[str]:
+def words(value: Mapping[str, Any]) -> str:
+    """For history: what came free where, and what did not work."""
+    return "; ".join(f"{node}: {_of_node(done)}" for node, done in value.items())
+
+
+def _of_node(done: Mapping[str, Any]) -> str:
+    if "skipped" in done:
+        return f"left alone, {done['skipped']}"
+    said = [f"{spoken(done['before']['free'])} free before, {spoken(done['after']['free'])} after"]
+    if done.get("unlinked"):
+        said.append(
+            f"{len(done['unlinked'])} segments of shared memory ({spoken(sum(done['unlinked'].values()))}) unlinked"
+        )
+    if done.get("emptied"):
+        said.append(f"{spoken(sum(done['emptied'].values()))} of caches removed")
+    if done.get("swap", {}).get("before"):
+        said.append(f"{spoken(done['swap']['before'])} taken back from swap")
+    said += [f"{step} failed: {why}" for step, why in done.get("failed", {}).items()]
+    return ", ".join(said)
+
+
+async def _memory(client: NodeClient) -> dict[str, int]:
+    probed = await client.probe({"meminfo": None}, LOOK_S)
+    seen = _parsed("meminfo", probed.texts.get("meminfo"), memory.parse)
+    return {"free": seen.free, "available": seen.available, "page_cache": seen.page_cache, "shm": seen.shm}
+
+
+async def _unlink(hands: Hands, node: str, action: CleanNodes) -> Mapping[str, Any]:
+    """Segments that no process holds; whether that is still so, the node looks again before each."""
     client = hands.clients[node]
-    probed = await client.probe({"shm": None}, deadline_s=5.0)
-    text = probed.texts.get("shm")
-    if text is None:
-        raise ActionFailed("shared memory could not be listed", "cleanup", node)
-    try:
-        unused = [segment.name for segment in shm.parse(text) if segment.holders == 0]
-    except facts.FactError as error:
-        raise ActionFailed(f"shared memory listing unreadable: {error}", "cleanup", node) from error
+    probed = await client.probe({"shm": None}, LOOK_S)
+    unused = {one.name: one.size_bytes for one in _parsed("shm", probed.texts.get("shm"), shm.parse) if not one.holders}
     if not unused:
-        return []
-    answer = await client.call("unlink_shm", {"names": unused, "min_age_s": SHM_AGE_S}, deadline_s=10.0)
-    return sorted(name for name, result in answer.items() if result == "unlinked")
+        return {"unlinked": {}}
+    answer = await client.call("unlink_shm", {"names": [*unused], "min_age_s": SHM_AGE_S}, UNLINK_S)
+    return {"unlinked": {name: unused[name] for name, result in sorted(answer.items()) if result == "unlinked"}}
+
+
+async def _empty(hands: Hands, node: str, action: CleanNodes) -> Mapping[str, Any]:
+    paths = folders(hands.deployment)
+    if not action.clean or not paths:
+        return {}
+    return {"emptied": dict(await hands.clients[node].call("empty_caches", {"paths": list(paths)}, CACHES_S))}
+
+
+async def _swapoff(hands: Hands, node: str, action: CleanNodes) -> Mapping[str, Any]:
+    if not action.swapoff:
+        return {}
+    return {"swap": dict(await hands.clients[node].call("swapoff", {}, SWAP_S))}
+
+
+async def _drop(hands: Hands, node: str, action: CleanNodes) -> Mapping[str, Any]:
+    if not (action.drop_caches and hands.cluster.cleanup.drop_caches):
+        return {}
+    return {"dropped": dict(await hands.clients[node].call("drop_caches", {"mode": 3}, DROP_S))}
+
+
+STEPS: Mapping[str, Step] = {
+    "unlinking shared memory": _unlink,
+    "emptying caches": _empty,
+    "swapoff": _swapoff,
+    "dropping caches": _drop,
+}
+"""In this order: what the first ones free is in the page cache too, and what comes back from swap needs the room."""
+
+
+def _parsed(name: str, text: str | None, parse: Callable[[str], T]) -> T:
+    if text is None:
+        raise ActionFailed(f"{name} could not be read", "cleanup")
+    try:
+        return parse(text)
+    except facts.FactError as error:
+        raise ActionFailed(f"{name} cannot be understood: {error}", "cleanup") from error
+
+
+# ------------------------------------------------------------------------------------------------------------- a dry run
+
+
+async def preview(clients: Mapping[str, NodeClient], deployment: Deployment, clean: bool) -> dict[str, Any]:
+    """Node -> what a start would take away there, with sizes in bytes; `why` where it cannot be told. Changes nothing."""
+    found: dict[str, Any] = {}
+
+    async def one(node: str) -> None:
+        try:
+            found[node] = await _would(clients[node], folders(deployment) if clean else ())
+        except SparkdError as error:
+            found[node] = {"why": getattr(error, "why", "") or str(error)}
+
+    async with anyio.create_task_group() as group:
+        for node in deployment.nodes:
+            group.start_soon(one, node)
+    return {node: found[node] for node in deployment.nodes}
+
+
+async def _would(client: NodeClient, paths: tuple[str, ...]) -> dict[str, Any]:
+    asked = {"meminfo": None, "shm": None, **({"caches": {"paths": list(paths)}} if paths else {})}
+    texts = (await client.probe(asked, LOOK_S)).texts
+    seen = _parsed("meminfo", texts.get("meminfo"), memory.parse)
+    unused = {one.name: one.size_bytes for one in _parsed("shm", texts.get("shm"), shm.parse) if not one.holders}
+    sizes = _parsed("caches", texts.get("caches"), caches.parse) if paths else ()
+    return {
+        "page_cache": seen.page_cache,
+        "swap_used": seen.swap_used,
+        "shm": unused,
+        "caches": {one.path: one.bytes for one in sizes},
+    }

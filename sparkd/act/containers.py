@@ -1,4 +1,4 @@
-"""Ranks as containers: start them, stop them, remove them, end processes that outlived them."""
+"""Ranks, whatever runs them: start them, stop them, remove them, end processes that outlived them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import signal
 
 from sparkd import render
 from sparkd.act.hands import ActionFailed, Hands, at_once
-from sparkd.errors import DockerRefused, SparkdError
+from sparkd.errors import DockerRefused, NodeRefused, SparkdError
 from sparkd.model.decision import KillProcesses, ProcessTarget, RemoveRanks, StartRanks, StopRanks, Target
 from sparkd.model.rank import RankSpec
-from sparkd.runtimes.docker import reason
+from sparkd.runtimes.refusals import reason
+from sparkd.runtimes.runtime import Runtime
 
 
 async def start(hands: Hands, action: StartRanks) -> None:
-    """Create and start these ranks at once. Raises ActionFailed with Docker's reason as its code."""
+    """Create and start these ranks at once. Raises ActionFailed with the runtime's reason as its code."""
     specs = render.rank_specs(hands.deployment, hands.cluster.nodes, hands.owner, action.generation)
 
     async def one(spec: RankSpec) -> None:
         secrets = {name: await hands.secret(name) for name in spec.secrets}
-        await hands.runtimes[spec.node].start(spec, secrets)
+        await hands.runtimes[spec.node][spec.runtime].start(spec, secrets)
 
     def describe(spec: RankSpec, error: SparkdError) -> ActionFailed:
-        why = error.why if isinstance(error, DockerRefused) else str(error)
+        why = error.why if isinstance(error, DockerRefused | NodeRefused) else str(error)
         return ActionFailed(why, reason(error), spec.node)
 
     await at_once([specs[rank] for rank in action.ranks], one, describe)
@@ -29,11 +30,15 @@ async def start(hands: Hands, action: StartRanks) -> None:
 
 async def stop(hands: Hands, action: StopRanks) -> None:
     """SIGTERM, grace, SIGKILL; returns when none of them runs any more."""
-    await at_once(action.targets, lambda one: hands.runtimes[one.node].stop(one.container, action.grace_s), _of_target)
+    await at_once(action.targets, lambda one: _runtime(hands, one).stop(one.container, action.grace_s), _of_target)
 
 
 async def remove(hands: Hands, action: RemoveRanks) -> None:
-    await at_once(action.targets, lambda one: hands.runtimes[one.node].remove(one.container), _of_target)
+    await at_once(action.targets, lambda one: _runtime(hands, one).remove(one.container), _of_target)
+
+
+def _runtime(hands: Hands, target: Target) -> Runtime:
+    return hands.runtimes[target.node][target.runtime]
 
 
 async def kill(hands: Hands, action: KillProcesses) -> None:
@@ -53,4 +58,4 @@ async def kill(hands: Hands, action: KillProcesses) -> None:
 
 
 def _of_target(target: Target, error: SparkdError) -> ActionFailed:
-    return ActionFailed(str(error), "docker", target.node)
+    return ActionFailed(str(error), target.runtime, target.node)

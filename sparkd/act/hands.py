@@ -22,7 +22,8 @@ class Hands:
     cluster: Cluster
     deployment: Deployment
     owner: str
-    runtimes: Mapping[str, Runtime]
+    runtimes: Mapping[str, Mapping[str, Runtime]]
+    """Node -> its runtimes, by name."""
     clients: Mapping[str, NodeClient]
     captures: Path
     starting: frozenset[str] = frozenset()

@@ -31,7 +31,7 @@ DEEDS: dict[type[Any], tuple[Deed, Callable[[Any], float]]] = {
     StopRanks: (containers.stop, lambda action: action.grace_s + 30.0),
     RemoveRanks: (containers.remove, lambda action: 60.0),
     KillProcesses: (containers.kill, lambda action: 10.0),
-    CleanNodes: (cleanup.clean, lambda action: 90.0),
+    CleanNodes: (cleanup.clean, cleanup.limit_s),
     StartRanks: (containers.start, lambda action: 90.0),
     WarmUp: (canary.warm_up, lambda action: action.timeout_s + 5.0),
     SendCanary: (canary.canary, lambda action: action.timeout_s + 5.0),
@@ -57,6 +57,15 @@ async def perform(hands: Hands, action: Action) -> Outcome:
 def describe(action: Action) -> str:
     """One clause for the journal."""
     return WORDS[type(action)](action)
+
+
+def result(outcome: Outcome) -> str:
+    """What came of it, for the journal; nothing where that it was done says it all."""
+    return (
+        cleanup.words(outcome.value)
+        if isinstance(outcome.action, CleanNodes) and isinstance(outcome.value, dict)
+        else ""
+    )
 
 
 def _where(action: Any) -> str:

@@ -10,7 +10,7 @@ import socket
 import sys
 from typing import NoReturn, Optional, Sequence
 
-from sparkd.node import config, log, node
+from sparkd.node import boot_memory, config, log, node
 from sparkd.node.server import Server
 
 FIRST_PASSED_DESCRIPTOR = 3
@@ -32,8 +32,10 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     listener = _passed() or _bound(options.socket)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
+    this = node.this(settings)
+    boot_memory.record(settings.state_dir, this.boot)
     try:
-        Server(node.this(settings)).serve(listener)
+        Server(this).serve(listener)
     finally:
         if options.socket:
             os.unlink(options.socket)

@@ -13,6 +13,8 @@ PROTOCOLS = (1,)
 """Versions this service understands; `hello` tells them, so that a head of the next version can still talk to it."""
 
 MAX_LINE_BYTES = 1 << 20
+MAX_ANSWER_BYTES = (8 << 20) - 1024
+"""What the head reads of one line. In JSON a zero byte takes six: 4 MiB of a file may become 24."""
 MAX_PROBES = 32
 DEFAULT_DEADLINE_S = 5.0
 MAX_DEADLINE_S = 300.0

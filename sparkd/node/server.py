@@ -21,6 +21,11 @@ MAX_CONNECTIONS = 16
 IDLE_S = 600.0
 """A frozen sshd at the other end must not keep its place for ever; the head asks every few seconds."""
 SEND_S = 30.0
+GIVES_WAY_S = 30.0
+"""A connection silent for longer than this ends when all places are taken and another one comes: behind a network that
+comes and goes, dead sshds hold one place each, and the head would be refused for ten minutes."""
+SILENT = frozenset(("hello", "read_file", "rank_log", "inspect_rank"))
+"""Verbs that change nothing are not worth a line in the journal."""
 
 Answers = Iterator[Mapping[str, Any]]
 
@@ -32,6 +37,8 @@ class Server:
         self._node = node
         self._tasks = Tasks()
         self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._waiting: dict[socket.socket, float] = {}
+        """Connections without a request in work -> since when. Whoever takes one out of it decides its fate."""
 
     def serve(self, listener: socket.socket) -> None:
         """Never returns; a signal handler ends it by raising."""
@@ -45,27 +52,45 @@ class Server:
             self._admit(connection)
 
     def _admit(self, connection: socket.socket) -> None:
-        if not self._slots.acquire(blocking=False):
+        if not self._slots.acquire(blocking=False) and not self._make_room():
             refusal = Refusal("refused", f"{MAX_CONNECTIONS} connections are open; try again later")
             with connection:
                 _send(connection, self._refused(refusal))
             return
+        self._waiting[connection] = time.monotonic()
         try:
             threading.Thread(target=self._session, args=(connection,), daemon=True).start()
         except RuntimeError as error:  # no more threads
             log.error(f"cannot serve a connection: {error}")
+            self._waiting.pop(connection, None)
             connection.close()
             self._slots.release()
+
+    def _make_room(self) -> bool:
+        """Ends the connection that has been silent for longest; whether its place could be taken. The head dials again."""
+        silent_since, silent = min(
+            ((at, one) for one, at in list(self._waiting.items())), default=(0.0, None), key=_first
+        )
+        if silent is None or time.monotonic() - silent_since < GIVES_WAY_S or self._waiting.pop(silent, None) is None:
+            return False
+        try:
+            silent.shutdown(socket.SHUT_RDWR)
+        except OSError:  # it has just ended by itself
+            pass
+        return self._slots.acquire(timeout=1.0)
 
     def _session(self, connection: socket.socket) -> None:
         try:
             with connection:
                 for line in lines(connection):
+                    self._waiting.pop(connection, None)
                     for answer in self._answers(line):
                         _send(connection, answer)
+                    self._waiting[connection] = time.monotonic()
         except OSError:  # the client went away, or was silent for too long; there is nobody to tell
             return
         finally:
+            self._waiting.pop(connection, None)
             self._slots.release()
 
     def _answers(self, line: Optional[bytes]) -> Answers:
@@ -123,14 +148,14 @@ class Server:
     def _act(self, request: protocol.Request) -> Mapping[str, Any]:
         """One at a time for the same arguments: a sync on a dead disk must not keep a signal from being sent."""
         done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-        what = f"{request.op} {json.dumps(request.args, sort_keys=True)}"
+        what = f"{request.op} {json.dumps(_shown(request.args), sort_keys=True)}"
         work = functools.partial(VERBS[request.op].act, self._node, request.owner, request.args, request.deadline_s)
         self._tasks.start(what, request.deadline_s, work, done.put)
         try:
             outcome = done.get(timeout=request.deadline_s)
         except queue.Empty:
             outcome = Outcome(None, Refusal("timeout", f"{request.op} did not end in {request.deadline_s:g} s"))
-        if request.op not in ("hello", "read_file"):
+        if request.op not in SILENT:
             ended = f"{outcome.refusal.code}: {outcome.refusal.error}" if outcome.refusal else json.dumps(outcome.value)
             log.info(f"{what[:500]} for {request.owner[:80]}: {ended[:500]}")
         if outcome.refusal:
@@ -165,9 +190,31 @@ def lines(connection: socket.socket) -> Iterator[Optional[bytes]]:
         yield None
 
 
+def _shown(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Arguments as they may be logged: of secrets only the names."""
+    secrets = args.get("secrets")
+    return {**args, "secrets": sorted(secrets)} if isinstance(secrets, dict) else args
+
+
 def _send(connection: socket.socket, answer: Mapping[str, Any]) -> None:
+    line = protocol.encode(answer)
+    if len(line) > protocol.MAX_ANSWER_BYTES:
+        line = protocol.encode(_too_long(answer, len(line)))
     connection.settimeout(SEND_S)
-    connection.sendall(protocol.encode(answer))
+    connection.sendall(line)
+
+
+def _too_long(answer: Mapping[str, Any], size: int) -> Mapping[str, Any]:
+    """In place of an answer that the head would take for rubbish, and with it all that were asked for at once."""
+    refusal = Refusal("failed", f"the answer has {size} bytes, more than {protocol.MAX_ANSWER_BYTES}")
+    if "probe" in answer:
+        return _probe_refused(answer["probe"], refusal)
+    signature = {key: value for key, value in answer.items() if key not in ("ok", "result")}
+    return {"ok": False, "code": refusal.code, "error": refusal.error, **signature}
+
+
+def _first(pair: Tuple[float, Optional[socket.socket]]) -> float:
+    return pair[0]
 
 
 def _probe_answer(name: str, outcome: Outcome) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from typing import Iterable, NamedTuple, Optional
 
 from sparkd.node import procfs
@@ -27,10 +28,13 @@ class Segment(NamedTuple):
 
 
 def segment(name: str) -> Optional[Segment]:
-    """None when it is not there. Never follows a link: anyone may create one in /dev/shm."""
+    """None when it is not there, or is no segment: a folder or a link of that name, which anyone may create in /dev/shm,
+    would end the cleanup of all others."""
     try:
         found = os.lstat(f"{FOLDER}/{name}")
     except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
         return None
     return Segment(name, found.st_size, found.st_mtime, max(found.st_mtime, found.st_ctime), found.st_dev, found.st_ino)
 

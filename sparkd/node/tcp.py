@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import Iterator, NamedTuple
+from typing import Container, Iterator, NamedTuple
 
 from sparkd.node import procfs
 
@@ -54,7 +54,7 @@ class Row(NamedTuple):
     inode: int
 
 
-def rows(ports: frozenset[int]) -> list[Row]:
+def rows(ports: Container[int]) -> list[Row]:
     """Those with a local or remote port among `ports`, in this network namespace.
 
     Without TIME_WAIT: nobody holds such a socket any more, it stops nobody from listening, and a busy API port has

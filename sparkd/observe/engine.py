@@ -77,18 +77,16 @@ class EngineLook:
         return tuple(found)
 
     async def _log(self, node: str, container: Container, lines: int) -> list[str]:
+        runtime = self.access[node].runtimes[container.runtime]
         try:
             with anyio.fail_after(DEADLINE_S):
-                return [line.text for line in await self.access[node].docker.logs(container.id, lines, None)]
+                return [line.text for line in await runtime.logs(container.id, lines, None)]
         except (SparkdError, TimeoutError):
             return []  # a log that cannot be read is no evidence; the next look asks again
 
 
 def _container(views: Mapping[str, NodeView], deployment: Deployment, state: State, rank: int) -> Container | None:
-    containers = views[deployment.nodes[rank]].containers
-    if isinstance(containers, Unknown):
-        return None
-    for container in containers:
+    for container in views[deployment.nodes[rank]].ranks:
         if (container.deployment, container.rank, container.generation) == (deployment.name, rank, state.generation):
             return container
     return None

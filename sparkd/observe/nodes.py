@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import anyio
@@ -11,10 +11,11 @@ import anyio
 from sparkd import clock
 from sparkd.engines import ENGINES
 from sparkd.errors import DockerError, DockerMute, DockerStopped, HostError, Late
-from sparkd.facts import boot, docker, memory, paths, ping, processes, sockets, system
+from sparkd.facts import boot, docker, engines, holders, memory, paths, ping, processes, sockets, system, users
 from sparkd.hosts.client import Probed
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import ASK_LEFTOVERS, ASK_SOURCES, State
+from sparkd.model.rank import unit_name
 from sparkd.model.snapshot import Container, DockerUnit, NodeView, Process, Unknown
 from sparkd.observe.unknowns import NodeAccess, Reader, Unknowns, code_of
 
@@ -22,9 +23,13 @@ T = TypeVar("T")
 Requests = dict[str, Mapping[str, Any] | None]
 
 
+def _users(near: Sequence[Deployment]) -> list[str]:
+    return sorted({one.user for one in near if one.user})
+
+
 @dataclass(slots=True)
 class NodeLook:
-    """Looks at one node; remembers the containers it saw last, for the time that Docker does not answer."""
+    """Looks at one node; remembers the ranks it saw last, for the time that Docker or systemd does not answer."""
 
     name: str
     cluster: Cluster
@@ -32,17 +37,24 @@ class NodeLook:
     owner: str
     unknowns: Unknowns
     _containers: tuple[Container, ...] = field(default=())
+    _units: tuple[Container, ...] = field(default=())
 
-    async def look(self, deployments: Sequence[Deployment], states: Mapping[str, State]) -> NodeView:
-        """`deployments`: those with a rank on this node. Takes no longer than the node deadline; never raises."""
+    async def look(
+        self, deployments: Sequence[Deployment], states: Mapping[str, State], runtimes: Set[str]
+    ) -> NodeView:
+        """`deployments`: those with a rank on this node; `runtimes`: those of all, as a rank may be where it was moved from.
+
+        Takes no longer than the node deadline; never raises.
+        """
         deadline = clock.now() + self.cluster.policy.node_deadline
         probed, trouble = await self._probe(self._first(deployments), deadline)
         read = Reader(self.unknowns, self.name, probed, trouble)
         unit = read("docker", docker.parse)
         self.access.docker_runs = None if isinstance(unit, Unknown) else unit.running
         near = [one for one in deployments if states[one.name].phase in ASK_SOURCES]
-        containers = await self._list_containers(unit, deadline)
+        containers = await self._list_containers(unit, deadline) if runtimes != {"process"} else ()
         images = await self._images(unit, near, deadline)
+        units = await self._list_units(runtimes, deadline, trouble)
         later, later_trouble = await self._probe(self._second(containers, near), deadline, trouble)
         read_later = Reader(self.unknowns, self.name, later, later_trouble)
         return NodeView(
@@ -52,13 +64,25 @@ class NodeLook:
             system=read("system", system.parse),
             docker=unit,
             containers=containers,
-            processes=read_later("processes", processes.parse),
+            processes=self._by_id(read_later("processes", processes.parse)),
             sockets=read("sockets", sockets.parse),
             pings=read("ping", ping.parse) if self._peers(deployments) else (),
             images=images,
             paths=read_later("paths", paths.parse) if near else {},
             leftovers=await self._leftovers(deployments, states, deadline, trouble),
+            units=units,
+            users=read_later("users", users.parse) if _users(near) else {},
+            engines=read_later("engines", engines.parse) if near else (),
+            holders=read_later("holders", holders.parse) if near else None,
+            in_use=tuple(sorted({one.runtime for one in deployments})),
         )
+
+    def _by_id(self, found: tuple[Process, ...] | Unknown) -> tuple[Process, ...] | Unknown:
+        """A unit's processes carry its name, which every generation has; from here on they carry its id."""
+        if isinstance(found, Unknown):
+            return found
+        ids = {unit_name(one.name): one.id for one in self._units}
+        return tuple(replace(one, owner=ids.get(one.owner, one.owner)) for one in found)
 
     # ---------------------------------------------------------------------------------------------------- node service
 
@@ -96,10 +120,13 @@ class NodeLook:
     def _second(self, containers: tuple[Container, ...] | Unknown, near: Sequence[Deployment]) -> Requests:
         known = self._containers if isinstance(containers, Unknown) else containers
         ids = [container.id for container in known if container.alive]
-        requests: Requests = {"processes": {"containers": ids, "units": [], "environ": None}}
+        names = [unit_name(one.name) for one in self._units if one.alive]
+        requests: Requests = {"processes": {"containers": ids, "units": names, "environ": None}}
         if near:
-            sources = sorted({mount.source for one in near for mount in one.container.mounts})
-            requests["paths"] = {"paths": sources}
+            requests |= dict.fromkeys(("engines", "holders"))
+            requests["paths"] = {"paths": sorted({source for one in near for source in one.sources})}
+        if _users(near):
+            requests["users"] = {"names": _users(near)}
         return requests
 
     async def _leftovers(
@@ -119,6 +146,26 @@ class NodeLook:
                 return read
             found[one.name] = read
         return found
+
+    async def _list_units(
+        self, runtimes: Set[str], deadline: float, earlier: HostError | None
+    ) -> tuple[Container, ...] | Unknown:
+        """Ranks without containers, through the node service: Docker has no part in it."""
+        if self.access.process is None or "process" not in runtimes:
+            return ()
+        if earlier is not None:
+            return self.unknowns.unknown(self.name, "node", earlier.why, code_of(earlier))
+        try:
+            with anyio.fail_after(max(0.2, deadline - clock.now())):
+                self._units = await self.access.process.containers()
+        except TimeoutError:
+            return self.unknowns.unknown(self.name, "units", "its ranks could not be listed in time", "timeout")
+        except HostError as error:
+            return self.unknowns.unknown(self.name, "units", error.why, code_of(error))
+        except DockerError as error:
+            return self.unknowns.unknown(self.name, "units", error.why, "unreadable")
+        self.unknowns.known(self.name, "units")
+        return self._units
 
     # ---------------------------------------------------------------------------------------------------------- docker
 

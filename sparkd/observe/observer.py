@@ -21,24 +21,35 @@ class Observer:
     cluster: Cluster
     access: Mapping[str, NodeAccess]
     owner: str
-    _nodes: dict[str, NodeLook] = field(init=False)
+    _unknowns: Unknowns = field(default_factory=Unknowns)
+    _nodes: dict[str, NodeLook] = field(default_factory=dict)
     _engine: EngineLook = field(init=False)
 
     def __post_init__(self) -> None:
-        unknowns = Unknowns()
-        self._engine = EngineLook(self.cluster, self.access, unknowns)
+        self._engine = EngineLook(self.cluster, self.access, self._unknowns)
+        self.configure(self.cluster)
+
+    def configure(self, cluster: Cluster) -> None:
+        """Go on with this configuration and the nodes in `access` by now; what is remembered of those that stay is kept."""
+        self.cluster = self._engine.cluster = cluster
+        kept = {name: look for name, look in self._nodes.items() if self.access.get(name) is look.access}
         self._nodes = {
-            name: NodeLook(name, self.cluster, access, self.owner, unknowns) for name, access in self.access.items()
+            name: kept.get(name) or NodeLook(name, cluster, access, self.owner, self._unknowns)
+            for name, access in self.access.items()
         }
+        for look in kept.values():
+            look.cluster = cluster
 
     async def look(self, deployments: Sequence[Deployment], states: Mapping[str, State]) -> Snapshot:
         """Ask every node and every running engine. Never raises for something that could not be read; takes no longer
         than the node deadline plus a few engine deadlines (3 s each)."""
         at, views, engines = clock.now(), dict[str, NodeView](), dict[str, EngineView]()
 
+        runtimes = {one.runtime for one in deployments}
+
         async def look_at_node(name: str) -> None:
             here = [one for one in deployments if name in one.nodes]
-            views[name] = await self._nodes[name].look(here, states)
+            views[name] = await self._nodes[name].look(here, states, runtimes)
 
         async def look_at_engine(deployment: Deployment) -> None:
             view = await self._engine.look(deployment, states[deployment.name], views)
@@ -52,4 +63,11 @@ class Observer:
             for deployment in deployments:
                 group.start_soon(look_at_engine, deployment)
         ordered = {name: views[name] for name in self._nodes}
-        return Snapshot(at=at, wall=clock.wall(), nodes=ordered, owner=self.owner, engines=engines)
+        return Snapshot(
+            at=at,
+            wall=clock.wall(),
+            nodes=ordered,
+            owner=self.owner,
+            engines=engines,
+            cleanup=self.cluster.cleanup,
+        )

@@ -10,6 +10,7 @@ from sparkd import clock, facts
 from sparkd.errors import HostError, HostKeyChanged, Late, NotOwner, ProtocolMismatch, Unreachable
 from sparkd.hosts.client import NodeClient, Probed
 from sparkd.model.snapshot import Unknown
+from sparkd.runtimes.inside import Inside
 from sparkd.runtimes.runtime import Runtime
 
 T = TypeVar("T")
@@ -25,12 +26,21 @@ CODES: tuple[tuple[type[HostError], str], ...] = (
 
 @dataclass(slots=True)
 class NodeAccess:
-    """How one node is reached: its service and its Docker."""
+    """How one node is reached: its service, its Docker, and its systemd for ranks without containers."""
 
     client: NodeClient
     docker: Runtime
     docker_runs: bool | None = None
     """Was dockerd running at the last look? Nobody dials it unless it was."""
+    process: Runtime | None = None
+    """None where no rank runs without a container (benchmarks)."""
+    inside: Inside | None = None
+    """Files and words of its Docker, for checks; None where ranks run without one."""
+
+    @property
+    def runtimes(self) -> dict[str, Runtime]:
+        """By the names that deployments and ranks carry."""
+        return {"docker": self.docker, "process": self.process or self.docker}
 
 
 @dataclass(slots=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+import tarfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import aiodocker
 import aiohttp
 import anyio
+from aiohttp.http_exceptions import HttpProcessingError
 
 from sparkd.errors import DockerError, DockerMute
 from sparkd.runtimes.refusals import Refused
@@ -18,6 +20,38 @@ CONNECT_S = 4.0
 TIMEOUT = aiohttp.ClientTimeout(total=90.0, sock_connect=CONNECT_S)
 """aiodocker's default is none at all. The deadline that counts is around each call; this is the net below it."""
 ENDLESS = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+MAX_ANSWER_BYTES = 8 << 20
+"""Thousands of containers. Without a limit an answer that never ends took 900 MB in 2 s."""
+CONNECTION = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError)
+FOREIGN = (*CONNECTION, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""All that reading an answer can raise: whatever listens there may say `3`, `null` or half a million brackets."""
+
+
+@contextmanager
+def understood(node: str, what: str) -> Iterator[None]:
+    """What reading an answer raises, as DockerMute or DockerError: one odd Docker is one node's trouble, never all's."""
+    try:
+        yield
+    except TimeoutError:
+        raise DockerMute(node, f"{what}: no answer in time") from None
+    except (*FOREIGN, tarfile.TarError) as error:
+        trouble = "the connection broke" if isinstance(error, CONNECTION) else "the answer makes no sense"
+        raise DockerError(node, f"{what}: {trouble}: {type(error).__name__}: {error}") from None
+
+
+class _Bounded(aiohttp.ClientResponse):
+    """An answer of at most MAX_ANSWER_BYTES where it is read whole."""
+
+    async def read(self) -> bytes:
+        if self._body is None:
+            body = bytearray()
+            while chunk := await self.content.readany():
+                body += chunk
+                if len(body) > MAX_ANSWER_BYTES:
+                    self.close()
+                    raise aiohttp.ClientPayloadError(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+            self._body = bytes(body)
+        return await super().read()
 
 
 class Connection:
@@ -32,19 +66,18 @@ class Connection:
     async def call(self, what: str, deadline_s: float) -> AsyncIterator[aiodocker.Docker]:
         """Raises DockerMute, DockerRefused, DockerError without a connection, and what `socket` raises."""
         try:
-            with anyio.fail_after(deadline_s):
+            with anyio.fail_after(deadline_s), understood(self._node, what):
                 yield await self._client()
         except TimeoutError:
             raise DockerMute(self._node, f"{what} did not end in {deadline_s:g} s") from None
         except aiodocker.DockerError as error:
             raise await self._refusal(error) from None
-        except (aiohttp.ClientError, OSError, EOFError, ValueError) as error:
-            raise DockerError(self._node, f"{what}: the connection broke: {error!r}") from None
 
     async def aclose(self) -> None:
         docker, self._docker = self._docker, None
         if docker is not None:
             await docker.close()
+            await docker.session.close()
 
     async def _client(self) -> aiodocker.Docker:
         """A new one for every new socket, so that nothing of an earlier connection (or API version) is believed."""
@@ -56,7 +89,10 @@ class Connection:
         dialled = (path, status.st_ino, status.st_ctime_ns)
         if self._docker is None or self._dialled != dialled:
             await self.aclose()
-            self._docker, self._dialled = aiodocker.Docker(f"unix://{path}", timeout=TIMEOUT), dialled
+            connector = aiohttp.UnixConnector(str(path))
+            session = aiohttp.ClientSession(connector=connector, timeout=TIMEOUT, response_class=_Bounded)
+            self._docker = aiodocker.Docker("unix://localhost", connector, session, TIMEOUT)
+            self._dialled = dialled
         return self._docker
 
     async def _refusal(self, error: aiodocker.DockerError) -> DockerError:
@@ -64,19 +100,32 @@ class Connection:
             cause = error.__context__
             why = cause.strerror if isinstance(cause, aiohttp.ClientOSError) else cause or error.message
             return DockerError(self._node, f"no connection: {why}")
-        if "client version" in error.message:
+        message = str(error.message)
+        if "client version" in message:
             await self.aclose()  # another Docker was installed: agree on the API version again
-        return Refused(self._node, error.message, error.status)
+        return Refused(self._node, message, error.status)
 
 
 async def find(docker: aiodocker.Docker, ref: str) -> dict[str, Any] | None:
     """Inspect by id or name; None when there is no such container (any more)."""
     try:
-        return await docker.containers.container(ref).show()
+        found = await docker.containers.container(ref).show()
     except aiodocker.DockerError as error:
         if error.status == 404:
             return None
         raise
+    if not isinstance(found, dict):
+        raise TypeError(f"no object: {str(found)[:80]!r}")  # `null` must not read as: no such container
+    return found
+
+
+async def listed(docker: aiodocker.Docker, path: str, params: Mapping[str, str]) -> list[dict[str, Any]]:
+    """A list that is one: aiodocker reads `{}` as an empty one, which would mean that nothing is there."""
+    async with await stream(docker, path, params) as response:
+        found = await response.json()
+    if not isinstance(found, list):
+        raise TypeError(f"no list: {str(found)[:80]!r}")
+    return found
 
 
 async def stream(docker: aiodocker.Docker, path: str, params: Mapping[str, str]) -> aiohttp.ClientResponse:

@@ -9,34 +9,55 @@ from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_GENERATION, LABEL_OWNER, L
 from sparkd.model.snapshot import Container
 
 NAME = "sparkd-"
+MAX_COUNT = 1 << 32
+"""No pid and no exit code is as large; JSON may hold thousands of digits."""
 
 
-def ours(labels: Mapping[str, str] | None, names: Sequence[str]) -> bool:
-    """Of an entry of the list: labelled by any sparkd, or named like a rank, since then it blocks our start."""
-    return LABEL_DEPLOYMENT in (labels or {}) or any(name.startswith(f"/{NAME}") for name in names)
+def ours(labels: Mapping[str, str] | None, names: Sequence[str] | None) -> bool:
+    """Of an entry of the list: labelled by any sparkd, or named like a rank, since then it blocks our start.
+
+    One that is being removed may have no names any more: Docker writes null.
+    """
+    return LABEL_DEPLOYMENT in (labels or {}) or any(name.startswith(f"/{NAME}") for name in names or ())
 
 
 def container(inspected: Mapping[str, Any]) -> Container:
-    """From `GET /containers/ID/json`. Without labels the name tells: rank -1 when it cannot be told."""
-    state, name = inspected["State"], inspected["Name"].removeprefix("/")
-    labels = inspected["Config"].get("Labels") or {}
+    """From `GET /containers/ID/json`. Without labels the name tells: rank -1 when it cannot be told.
+
+    Raises LookupError, TypeError or AttributeError for what is no such answer.
+    """
+    state, name = inspected["State"], _text(inspected["Name"]).removeprefix("/")
+    labels = {_text(key): _text(value) for key, value in (inspected["Config"].get("Labels") or {}).items()}
+    status = _text(state["Status"])
     deployment, rank = _named(name)
     return Container(
-        id=inspected["Id"],
+        id=_text(inspected["Id"]),
         name=name,
         deployment=labels.get(LABEL_DEPLOYMENT, deployment),
         rank=_number(labels.get(LABEL_RANK), rank),
         generation=_number(labels.get(LABEL_GENERATION), 0),
         owner=labels.get(LABEL_OWNER, ""),
         spec=labels.get(LABEL_SPEC, ""),
-        state=state["Status"],
-        exit_code=None if state["Status"] in ("created", "running", "paused") else state["ExitCode"],
-        oom_killed=state["OOMKilled"],
-        error=state["Error"],
-        pid=state["Pid"],
-        started_at=_time(state["StartedAt"]),
-        finished_at=_time(state["FinishedAt"]),
+        state=status,
+        exit_code=None if status in ("created", "running", "paused") else _count(state["ExitCode"]),
+        oom_killed=bool(state["OOMKilled"]),
+        error=_text(state["Error"]),
+        pid=_count(state["Pid"]),
+        started_at=_time(_text(state["StartedAt"])),
+        finished_at=_time(_text(state["FinishedAt"])),
     )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"no text: {str(value)[:80]!r}")
+    return value
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not -MAX_COUNT < value < MAX_COUNT:
+        raise TypeError(f"no number: {str(value)[:80]!r}")
+    return value
 
 
 def _named(name: str) -> tuple[str, int]:

@@ -24,7 +24,7 @@ from sparkd.model.rank import LABEL_DEPLOYMENT, RankSpec
 from sparkd.model.snapshot import Container
 from sparkd.render import create_body
 from sparkd.runtimes import containers
-from sparkd.runtimes.connection import Connection, find, stream
+from sparkd.runtimes.connection import Connection, find, listed, stream, understood
 from sparkd.runtimes.logs import LogLine, lines
 from sparkd.runtimes.refusals import reason
 
@@ -68,7 +68,7 @@ class DockerRuntime:
         """Everything labelled by a sparkd or named like a rank, of any owner, running or not."""
         seen: dict[str, tuple[str, Container]] = {}
         async with self._connection.call("listing containers", LOOK_S) as docker:
-            for entry in await docker.containers.list(all=True):
+            for entry in await listed(docker, "containers/json", {"all": "1"}):
                 if containers.ours(entry["Labels"], entry["Names"]):
                     await self._look_at(docker, entry, seen)
         self._seen = seen
@@ -76,15 +76,15 @@ class DockerRuntime:
         return tuple(container for _, container in seen.values())
 
     async def _look_at(
-        self, docker: aiodocker.Docker, entry: DockerContainer, seen: dict[str, tuple[str, Container]]
+        self, docker: aiodocker.Docker, entry: Mapping[str, Any], seen: dict[str, tuple[str, Container]]
     ) -> None:
         """Asks only where Docker's own words changed: `Up 2 hours` begins anew with every start."""
-        key = f"{entry['State']} {entry['Status']} {entry['Names']}"
-        before, container = self._seen.get(entry.id, ("", None))
+        key, container_id = f"{entry['State']} {entry['Status']} {entry['Names']}", str(entry["Id"])
+        before, container = self._seen.get(container_id, ("", None))
         if container is not None and before == key and container.state in ("running", "exited"):
-            seen[entry.id] = key, container
-        elif inspected := await find(docker, entry.id):
-            seen[entry.id] = key, containers.container(inspected)
+            seen[container_id] = key, container
+        elif (inspected := await find(docker, container_id)) is not None:
+            seen[container_id] = key, containers.container(inspected)
 
     async def inspect(self, container_id: str) -> dict[str, Any]:
         async with self._connection.call("inspecting a container", LOOK_S) as docker:
@@ -173,7 +173,7 @@ class DockerRuntime:
                 async for line in lines(response.content):
                     kept.append(line)
                     size += len(line.text)
-                    while size > MAX_LOG_CHARS:
+                    while size > MAX_LOG_CHARS or len(kept) > MAX_LOG_LINES:
                         size -= len(kept.popleft().text)
             finally:
                 response.close()
@@ -185,10 +185,9 @@ class DockerRuntime:
         async with self._connection.call("reading a log", LOGS_S) as docker:
             response = await self._open_log(docker, container_id, parameters)
         try:
-            async for line in lines(response.content):
-                yield line
-        except (aiohttp.ClientError, OSError, EOFError, ValueError) as error:
-            raise DockerError(self._node, f"the log stream broke: {error!r}") from None
+            with understood(self._node, "following a log"):
+                async for line in lines(response.content):
+                    yield line
         finally:
             response.close()
 
@@ -225,11 +224,10 @@ class DockerRuntime:
         async with self._connection.call("subscribing to events", LOOK_S) as docker:
             response = await stream(docker, "events", {"filters": json.dumps(EVENTS), **since})
         try:
-            while line := await response.content.readline():
-                nanoseconds = int(json.loads(line)["timeNano"])
-                self._last_event = f"{nanoseconds // 10**9}.{nanoseconds % 10**9:09}"
-                wake()
-        except (aiohttp.ClientError, OSError, ValueError, KeyError) as error:
-            raise DockerError(self._node, f"the event stream broke: {error!r}") from None
+            with understood(self._node, "hearing events"):
+                while line := await response.content.readline():
+                    nanoseconds = int(json.loads(line)["timeNano"])
+                    self._last_event = f"{nanoseconds // 10**9}.{nanoseconds % 10**9:09}"
+                    wake()
         finally:
             response.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from sparkd.errors import DockerRefused, SparkdError
+from sparkd.errors import DockerRefused, NodeRefused, SparkdError
 
 
 class Rule(NamedTuple):
@@ -57,5 +57,5 @@ class Refused(DockerRefused):
 
 
 def reason(error: SparkdError) -> str:
-    """image-missing | mount-missing | name-taken | port | gpu | device-missing | other."""
-    return error.code if isinstance(error, Refused) else "other"
+    """image-missing | mount-missing | name-taken | port | gpu | device-missing | other, or the node service's own code."""
+    return error.code if isinstance(error, Refused | NodeRefused) else "other"

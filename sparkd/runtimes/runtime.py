@@ -11,7 +11,7 @@ from sparkd.runtimes.logs import LogLine
 
 
 class Runtime(Protocol):
-    """The ranks of one node. Every method has its own deadline and raises DockerError kinds, whatever runs them."""
+    """The ranks of one node. Every method has its own deadline and raises DockerError or HostError kinds."""
 
     async def containers(self) -> tuple[Container, ...]:
         """Every rank that a sparkd started there and nobody removed, running or not, of any owner."""

@@ -103,6 +103,7 @@ class Record:
             pid=self.rank.pid if self.rank is not None and state == "running" else 0,
             started_at=self.started_at,
             finished_at=self.finished_at,
+            runtime="process",
         )
 
     def _ended(self) -> tuple[str, int | None, str]:

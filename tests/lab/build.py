@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import inspect
+import json
 import os
 import shutil
 import tomllib
@@ -91,8 +92,25 @@ def _make_engine_root(into: Path, log: Path) -> None:
 
 
 def _make_engine_image(into: Path, log: Path) -> None:
-    """The engine image as one file that `docker import` takes."""
-    run(["tar", "-C", str(ENGINE_ROOT.path), "-cf", str(into / "engine.tar"), "."], timeout_s=10 * MINUTE_S, log=log)
+    """The engine image as one file that `docker load` takes: the same image, with the same id, on every node."""
+    layer = into / "layer.tar"
+    run(["tar", "-C", str(ENGINE_ROOT.path), "-cf", str(layer), "."], timeout_s=10 * MINUTE_S, log=log)
+    with layer.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    about = {
+        "architecture": "amd64",
+        "os": "linux",
+        "created": "2026-01-01T00:00:00Z",
+        "config": {"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+    }
+    (into / "config.json").write_text(json.dumps(about))
+    manifest = [{"Config": "config.json", "RepoTags": None, "Layers": ["layer.tar"]}]
+    (into / "manifest.json").write_text(json.dumps(manifest))
+    parts = ["manifest.json", "config.json", "layer.tar"]
+    run(["tar", "-C", str(into), "-cf", str(into / "engine.tar"), *parts], timeout_s=10 * MINUTE_S, log=log)
+    for part in parts:
+        (into / part).unlink()
 
 
 def _make_vllm(into: Path, log: Path) -> None:

@@ -33,33 +33,38 @@ notify: {notify}
 DEPLOYMENT = """\
 name: {name}
 engine: vllm
-runtime: docker
+{runtime}
 hardware: cpu
-nodes: [spark1, spark2]
+nodes: {nodes}
 autostart: {autostart}
-image: {image}
 command: [{command}, serve]
 model: {model}
 served_name: tiny
 port: 8000
 master_port: 29501
-container:
-  gpus: null
-  mounts: [{{source: /lab, target: /lab, read_only: true}}]
 env: {env}
-node_env:
-  spark1: {{GLOO_SOCKET_IFNAME: {link1}}}
-  spark2: {{GLOO_SOCKET_IFNAME: {link2}}}
+node_env: {node_env}
+secrets: {secrets}
 args:
   max-model-len: 1024
   enforce-eager: true
   max-num-seqs: 4
   gpu-memory-utilization: 0.1
-  tensor-parallel-size: 2
+  tensor-parallel-size: {size}
 health: {{canary_after: {canary_after}}}
 stop: {{grace: {grace}}}
 start: {{timeout: 300, warm_timeout: 300}}
 """
+
+DOCKER = """\
+runtime: docker
+image: {image}
+container: {{gpus: null, mounts: [{{source: /lab, target: /lab, read_only: true}}]}}"""
+
+PROCESS = """\
+runtime: process
+user: {user}
+container: {container}"""
 
 # Clocks shortened for the fast engine; the real one runs with the clocks people have, but for the long ones.
 FAST_POLICY = {
@@ -82,22 +87,31 @@ FAST_ENV = {**ENV, "SPARKD_SIM_START_S": "2", "SPARKD_SIM_STOP_S": "1", "SPARKD_
 REAL_ENV = {**ENV, "VLLM_CPU_KVCACHE_SPACE": "1", "TORCHDYNAMO_DISABLE": "1"}
 
 
-def deployment(real: bool = False, name: str = NAME, **changes: Any) -> str:
+def deployment(
+    real: bool = False, name: str = NAME, process: bool = False, nodes: int = len(PLANS), **changes: Any
+) -> str:
+    """The file of a deployment on the first `nodes` nodes, in containers or, with `process`, as units of systemd."""
+    plans = PLANS[:nodes]
     values: dict[str, Any] = {
         "name": name,
+        "nodes": [plan.name for plan in plans],
+        "size": nodes,
+        "node_env": {plan.name: {"GLOO_SOCKET_IFNAME": plan.fabric_link} for plan in plans},
+        "secrets": {},
+        "user": "ranks",
+        "container": {},
         "autostart": "false",
         "image": ENGINE_IMAGE,
         "command": REAL_VLLM if real else FAST,
         "model": MODEL,
         "env": REAL_ENV if real else FAST_ENV,
-        "link1": PLANS[0].fabric_link,
-        "link2": PLANS[1].fabric_link,
         "canary_after": 30 if real else 6,
         "grace": 15 if real else 5,
         **changes,
     }
-    values["env"] = json.dumps(values["env"])
-    return DEPLOYMENT.format(**values)
+    # JSON is YAML.
+    values.update((key, json.dumps(values[key])) for key in ("env", "node_env", "nodes", "secrets", "container"))
+    return DEPLOYMENT.format(**values, runtime=(PROCESS if process else DOCKER).format(**values))
 
 
 def cluster(policy: Mapping[str, Any], notify: Mapping[str, Any] | None = None) -> str:

@@ -231,7 +231,8 @@ def _ensure_engine_image(node: Node) -> None:
     tag = f"{ENGINE_IMAGE.partition(':')[0]}:{build.ENGINE_TAR.key}"
     if node.docker("image", "inspect", tag, check=False).returncode != 0:
         with step(f"importing the engine image on {node.name}"):
-            node.docker("import", "/lab/images/engine.tar", tag, timeout_s=600)
+            loaded = node.docker("load", "-q", "-i", "/lab/images/engine.tar", timeout_s=600).stdout
+            node.docker("tag", loaded.split()[-1], tag)
     node.docker("tag", tag, ENGINE_IMAGE)
 
 

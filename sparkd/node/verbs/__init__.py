@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, NamedTuple
 
 from sparkd.node.node import Node
-from sparkd.node.verbs import files, memory, ownership, process
+from sparkd.node.verbs import files, freeing, memory, ownership, process, ranks
 
 
 class Verb(NamedTuple):
@@ -22,4 +22,11 @@ VERBS: Mapping[str, Verb] = {
     "unlink_shm": Verb(memory.unlink_shm),
     "signal": Verb(process.send_signal),
     "read_file": Verb(files.read_file),
+    "start_rank": Verb(ranks.start_rank),
+    "stop_rank": Verb(ranks.stop_rank),
+    "remove_rank": Verb(ranks.remove_rank),
+    "inspect_rank": Verb(ranks.inspect_rank),
+    "rank_log": Verb(ranks.rank_log),
+    "swapoff": Verb(freeing.swapoff),
+    "empty_caches": Verb(freeing.empty_caches),
 }

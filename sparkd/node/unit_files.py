@@ -1,0 +1,140 @@
+"""Unit files and the scripts that they run -> the lines and words of them that say what is started."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import re
+import shlex
+from typing import Iterable, Iterator, Mapping
+
+MAX_BYTES = 64 << 10
+MAX_SCRIPTS, MAX_WORDS = 8, 600
+LINGER = "/var/lib/systemd/linger"
+"""A file here for every user whose own systemd starts with the node."""
+EXEC = re.compile(r"\s*(Exec(?:Start|Stop)(?:Pre|Post)?)\s*=\s*(.*)")
+PATH = re.compile(r"(?<![\w$}])/[^\s;'\"|&<>=]+")
+WORDS = re.compile(
+    r"vllm serve|sglang\.launch_server|vllm\.entrypoints\S*|ray start|llama-server|rpc-server|spark(?:run|ring)"
+    r"|docker (?:run|start|exec|compose)|--(?:master-)?port[= ]\S+|--served-model-name[= ]\S+|--model(?:-path)?[= ]\S+"
+    r"|(?<=serve )(?!-)\S+"
+)
+"""What tells of a launch script which engine it starts, and whether it is the same as ours; nothing that may be a secret."""
+
+
+def commands(files: Iterable[str]) -> Iterator[str]:
+    """The `ExecStart=…` lines of a unit and its drop-ins, each on one line, quotes as written."""
+    for path in files:
+        for line in _logical(_text(path)):
+            match = EXEC.fullmatch(line)
+            if match:
+                yield f"{match.group(1)}={match.group(2).strip()}"
+
+
+def keys(files: Iterable[str]) -> dict[str, list[str]]:
+    """Key -> its values in all files together; an empty one takes back what was said before."""
+    found: dict[str, list[str]] = {}
+    for path in files:
+        for line in _logical(_text(path)):
+            key, equals, value = line.strip().partition("=")
+            if equals and key.strip().isalnum():
+                values = found.setdefault(key.strip(), [])
+                if value.strip():
+                    values.append(value.strip())
+                else:
+                    values.clear()
+    return found
+
+
+def _logical(text: str) -> Iterator[str]:
+    """Lines, those that end with a backslash joined; comments may stand between them."""
+    joined = ""
+    for line in text.splitlines():
+        if line.lstrip()[:1] in ("#", ";"):
+            continue
+        joined += line
+        if joined.endswith("\\"):
+            joined = joined[:-1] + " "
+            continue
+        yield joined
+        joined = ""
+
+
+def environment(values: Iterable[str], files: Iterable[str]) -> Mapping[str, str]:
+    """What `Environment=` sets, and over it what the environment files say."""
+    found: dict[str, str] = {}
+    for text in [*values, *(line for path in files for line in _text(path).splitlines())]:
+        if text.lstrip()[:1] not in ("#", ";"):
+            for word in _split(text):
+                name, equals, value = word.partition("=")
+                if equals:
+                    found[name] = value
+    return found
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quote that is never closed
+        return text.split()
+
+
+def scripts(text: str) -> Iterator[tuple[str, str]]:
+    """(path, words about engines) for each script on this node that the text names."""
+    for path in list(dict.fromkeys(PATH.findall(text)))[:MAX_SCRIPTS]:
+        said = _text(path)
+        if said.startswith("#!") or path.endswith((".sh", ".bash")):
+            found = dict.fromkeys(match.group(0) for match in WORDS.finditer(said.replace("\\\n", " ")))
+            if found:
+                yield path, " ".join(found)[:MAX_WORDS]
+
+
+def _text(path: str) -> str:
+    """The beginning of a regular file, nothing for what is none or cannot be read."""
+    try:
+        if not os.path.isfile(path):
+            return ""
+        with open(path, "rb") as file:
+            return file.read(MAX_BYTES).decode("utf-8", "replace")
+    except OSError:  # gone meanwhile, or on a mount that is dead: nothing is known of it
+        return ""
+
+
+def of_people(named: Iterable[str]) -> Iterator[dict[str, list[str]]]:
+    """Enabled services of the named users, and of those whose own systemd starts with the node.
+
+    By their files: asking such a systemd means to log in as its user, which a probe must not do. What runs is not known.
+    """
+    try:
+        lingering = os.listdir(LINGER)
+    except FileNotFoundError:
+        lingering = []
+    for name in sorted({*named, *lingering}):
+        try:
+            home = pwd.getpwnam(name).pw_dir
+        except KeyError:
+            continue
+        yield from _of_home(name, home)
+
+
+def _of_home(name: str, home: str) -> Iterator[dict[str, list[str]]]:
+    folder = f"{home}/.config/systemd/user"
+    enabled = {os.path.basename(path) for path in glob.glob(f"{folder}/*.wants/*")}
+    timed = {f"{unit[: -len('.timer')]}.service" for unit in enabled if unit.endswith(".timer")}
+    for unit in sorted({unit for unit in enabled if unit.endswith(".service")} | timed):
+        path = f"{folder}/{unit}"
+        if not os.path.isfile(path):
+            continue
+        drop_ins = sorted(glob.glob(f"{folder}/{glob.escape(unit)}.d/*.conf"))
+        said = keys([path, *drop_ins])
+        yield {
+            "Id": [unit],
+            "Scope": [f"user:{name}:{home}"],
+            "UnitFileState": ["enabled"],
+            "FragmentPath": [path],
+            "DropInPaths": [" ".join(drop_ins)],
+            "Environment": said.get("Environment", []),
+            "EnvironmentFiles": [value.lstrip("-") for value in said.get("EnvironmentFile", [])],
+            **{key: said[key][-1:] for key in ("Restart", "WorkingDirectory") if said.get(key)},
+        }

@@ -1,0 +1,89 @@
+"""Two acts that need more than this service may do: swap off, and emptying the cache folders of a deployment.
+
+Both are fixed commands that systemd runs once, each in a unit with just the right it needs; the service itself stays
+as it is. Where there is no systemd (the demo) they run as a child.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Mapping, Sequence
+
+from sparkd.node import arguments, boot_memory, command, folders, procfs
+from sparkd.node.node import Node
+from sparkd.node.refusal import Refusal
+
+ABSOLUTE = re.compile(r"/[^\n\0]*")
+MARGIN = 1 << 30
+"""What must stay available beside the pages that come back from swap."""
+SYSTEM = re.compile(
+    r"/(boot|bin|dev|etc|lib[^/]*|proc|run|sbin|sys|usr)(/.*)?|/var/lib/(docker|containerd|dpkg|apt)(/.*)?|/[^/]*/?"
+)
+"""No deployment keeps its caches here."""
+UNIT = ("systemd-run", "--quiet", "--wait", "--collect", "--pipe", "--no-ask-password", "--service-type=exec")
+CONFINED = ("NoNewPrivileges=yes", "ProtectSystem=strict", "PrivateNetwork=yes", "PrivateTmp=no")
+
+
+def swapoff(node: Node, owner: str, args: Mapping[str, Any], deadline_s: float) -> Mapping[str, int]:
+    """{before, after}: bytes of swap in use. Refused when the pages in it would not fit into memory."""
+    before = _swapped()
+    available = boot_memory.figures()["MemAvailable"]
+    if before and available < before + MARGIN:
+        raise Refusal("refused", f"{before} bytes are swapped out and only {available} of memory are available")
+    _run(["swapoff", "-a"], ("CapabilityBoundingSet=CAP_SYS_ADMIN",), deadline_s)
+    return {"before": before, "after": _swapped()}
+
+
+def empty_caches(node: Node, owner: str, args: Mapping[str, Any], deadline_s: float) -> Mapping[str, int]:
+    """path -> bytes freed. Only what is in a folder goes, never the folder, never what a link leads to.
+
+    Refused before anything is removed when one of them is no cache: a system's folder, one with model weights in it.
+    """
+    paths = arguments.items(args, "paths", ABSOLUTE)
+    present = [path for path in paths if os.path.lexists(path)]
+    held = {path: _checked(path, deadline_s / 4) for path in present}
+    freed = dict.fromkeys(paths, 0)
+    for path, before in held.items():
+        argv = ["find", path, "-xdev", "-mindepth", "1", "-delete"]
+        _run(argv, (f"ReadWritePaths={_escaped(path)}",), deadline_s / 2)
+        freed[path] = before - folders.held(path, deadline_s / 4).bytes
+    return freed
+
+
+def _checked(path: str, deadline_s: float) -> int:
+    """Bytes in it."""
+    if os.path.realpath(path) != path or not os.path.isdir(path):
+        raise Refusal("refused", f"{path} is no folder, or leads through a link")
+    if SYSTEM.fullmatch(path):
+        raise Refusal("refused", f"{path} is no folder for caches")
+    try:
+        found = folders.held(path, deadline_s)
+    except (OSError, TimeoutError) as error:
+        raise Refusal("failed", f"{path} cannot be looked through: {error}") from None
+    if found.weights:
+        raise Refusal("refused", f"{path} holds model weights ({found.weights}): that is no cache")
+    return found.bytes
+
+
+def _swapped() -> int:
+    lines = procfs.read("/proc/swaps").decode("utf-8", "replace").splitlines()[1:]
+    return sum(int(line.split()[3]) * 1024 for line in lines)
+
+
+def _run(argv: Sequence[str], rights: Sequence[str], deadline_s: float) -> None:
+    properties = (*CONFINED, f"RuntimeMaxSec={deadline_s:g}s", *rights)
+    under_systemd = os.path.isdir("/run/systemd/system")
+    wrapped = [*UNIT, *(f"--property={one}" for one in properties), "--", *argv] if under_systemd else list(argv)
+    try:
+        finished = command.run(wrapped, deadline_s)
+    except FileNotFoundError as missing:
+        raise Refusal("failed", f"there is no {missing.filename} on this node") from None
+    if finished.status:
+        raise Refusal("failed", f"{' '.join(argv)[:200]}: {finished.errors.strip()[:300] or 'it failed'}")
+
+
+def _escaped(path: str) -> str:
+    """As one word of a unit's setting, where `%` begins a specifier."""
+    quoted = path.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{quoted}"'

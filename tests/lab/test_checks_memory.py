@@ -1,0 +1,251 @@
+"""Memory, ports and leftovers on the lab's nodes: what the checks say, what the cleanup takes away, what the gate holds.
+
+One daemon for the module, three group starts. Both nodes show the memory of the one machine that they run on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from .commands import wait_for
+from .driver import FAST_POLICY, NAME, Daemon, Json, cluster, deployment
+from .layout import ENGINE_IMAGE
+from .nodes import Lab, Node
+
+GIB = 1 << 30
+CACHE = "/var/lib/tiny-cache/vllm"
+FILL = "/var/lib/docker/fill"
+WORKER = "/var/tmp/worker.py"
+# The parent keeps its environment; the worker's title overwrites its arguments and its whole environment.
+SCRIPT = """\
+import os, signal, socket, sys
+sys.path.insert(0, "/lab/fast")
+from sparkd.demo.engine.process import set_title
+if not os.fork():
+    listener = socket.create_server(("0.0.0.0", int(sys.argv[1])))
+    set_title("VLLM::Worker")
+signal.pause()
+"""
+SEGMENTS = """\
+import mmap, signal, sys
+file = open("/dev/shm/" + sys.argv[1], "w+b")
+file.truncate(64 << 20)
+held = mmap.mmap(file.fileno(), 64 << 20)
+signal.pause()
+"""
+
+
+def files(utilization: float, reads: str) -> dict[str, str]:
+    text = deployment().replace("gpu-memory-utilization: 0.1", f"gpu-memory-utilization: {utilization:.3f}")
+    mount = "mounts: [{source: /lab, target: /lab, read_only: true}"
+    assert mount in text
+    text = text.replace(mount, f"{mount}, {{source: {CACHE}, target: /root/.cache/vllm}}")
+    policy = {**FAST_POLICY, "resource_retries": [1, 1, 1]}
+    # Each node of the lab imported the engine's image by itself: same content, another id.
+    text += f"memory: {{reads: {reads}}}\nchecks: {{image: off}}\n"
+    return {"sparkd.yaml": f"{cluster(policy)}cleanup: {{swapoff: true}}\n", f"deployments/{NAME}.yaml": text}
+
+
+def meminfo(node: Node) -> dict[str, int]:
+    lines = (line.partition(":") for line in node.read("/proc/meminfo").splitlines())
+    return {name: int(rest.split()[0]) * 1024 for name, _, rest in lines}
+
+
+@pytest.fixture(scope="module")
+def daemon(lab: Lab) -> Iterator[Daemon]:
+    lab.reset()
+    lab.install()
+    found = Daemon(lab)
+    for node in lab.nodes:
+        node.run(["install", "-d", CACHE])
+        node.write(WORKER, SCRIPT)
+    found.configure(files(0.1, "available"))
+    found.up()
+    yield found
+    for node in lab.nodes:
+        node.run(["rm", "-rf", CACHE, WORKER, FILL])
+
+
+def check(daemon: Daemon) -> dict[tuple[str, str], Json]:
+    """(code, node) -> the worst row of `ctl check`."""
+    rows = json.loads(daemon.ctl("check", "--json", check=False).stdout)["checks"]
+    return {(row["code"], row["node"] or ""): row for row in reversed(rows)}
+
+
+def run_worker(node: Node, name: str, port: int, **labels: str) -> None:
+    """A container whose VLLM::Worker holds a port of the host."""
+    told = [word for key, value in labels.items() for word in ("--label", f"io.sparkd.{key}={value}")]
+    where = ["--network", "host", "-v", "/lab:/lab:ro", "-v", f"{WORKER}:{WORKER}:ro"]
+    node.docker("run", "-d", "--init", "--name", name, *told, *where, ENGINE_IMAGE, "python3", WORKER, str(port))
+    wait_for(f"{name} to listen", lambda: f":{port}" in node.text(["ss", "-ltn"]), 20)
+
+
+def figures(daemon: Daemon, after: int = 0) -> dict[str, Any]:
+    """What the last cleanup did, by node."""
+    actions = [event for event in daemon.kinds("action") if event["data"].get("action") == "CleanNodes"]
+    assert actions
+    assert actions[-1]["id"] > after
+    return dict(actions[-1]["data"]["value"])
+
+
+def test_the_same_title_in_somebody_elses_container_is_left_alone(daemon: Daemon) -> None:
+    run_worker(daemon.head, "stranger", 29501)
+    identity = daemon.head.docker("inspect", "-f", "{{.Id}} {{.State.StartedAt}}", "stranger").stdout
+    try:
+        rows = check(daemon)
+        assert rows["port", "spark1"]["status"] == "fail"
+        assert "29501" in rows["port", "spark1"]["text"]
+        assert identity[:12] in rows["port", "spark1"]["text"]
+        assert rows["stray", "spark1"]["status"] == "warn"
+        assert "VLLM::Worker" in rows["stray", "spark1"]["text"]
+        assert {rows[code, "spark2"]["status"] for code in ("port", "stray", "memory", "shm", "pressure")} == {"ok"}
+        daemon.ctl("start", NAME)
+        held = daemon.wait("the hold", lambda one: one["phase"] == "held", 60)
+        assert (held["hold"]["class"], held["hold"]["heals_itself"]) == ("resource", True)
+        assert "in container" in held["hold"]["text"]
+        assert "VLLM::Worker" in held["hold"]["text"]
+        assert daemon.head.docker("inspect", "-f", "{{.Id}} {{.State.StartedAt}}", "stranger").stdout == identity
+        assert not daemon.running(1), "nothing was started"
+    finally:
+        daemon.ctl("stop", NAME, "--yes", "--wait")
+        daemon.head.docker("rm", "-f", "stranger")
+
+
+def test_a_killer_that_would_end_a_loaded_engine_is_named(daemon: Daemon) -> None:
+    """A stand-in of the same name and arguments: what is checked are those."""
+    daemon.worker.write("/var/tmp/earlyoom", "#!/bin/sh\nwhile sleep 1; do :; done\n", 0o755)
+    killer = daemon.worker.popen(["/var/tmp/earlyoom", "-m", "95"])
+    try:
+        wait_for("the killer", lambda: bool(daemon.worker.run(["pgrep", "earlyoom"], check=False).stdout), 10)
+        row = check(daemon)["pressure", "spark2"]
+        assert row["status"] == "warn"
+        assert "earlyoom on spark2 ends processes below" in row["text"]
+    finally:
+        daemon.worker.run(["pkill", "-x", "earlyoom"])
+        killer.communicate(timeout=10)
+
+
+@contextmanager
+def segments(node: Node) -> Iterator[None]:
+    """psm_leaked of a killed process, psm_held of one that lives."""
+    leaked = node.popen(["python3", "-c", SEGMENTS, "psm_leaked"])
+    held = node.popen(["python3", "-c", SEGMENTS, "psm_held"])
+    wait_for("both segments", lambda: "psm_held" in listed(node) and "psm_leaked" in listed(node), 10)
+    node.run(["pkill", "-KILL", "-f", "psm_leaked"])
+    leaked.communicate(timeout=10)
+    try:
+        yield
+    finally:
+        node.run(["pkill", "-KILL", "-f", "psm_held"], check=False)
+        held.communicate(timeout=10)
+        node.run(["rm", "-f", "/dev/shm/psm_held"])
+
+
+def listed(node: Node) -> list[str]:
+    return node.text(["ls", "/dev/shm"]).split()
+
+
+def old_enough(node: Node, name: str) -> bool:
+    """A segment of the last minute may be that of an engine which is just being started."""
+    age = node.text(["sh", "-c", f"echo $(($(date +%s) - $(stat -c %Z /dev/shm/{name})))"])
+    return int(age) > 61
+
+
+def test_a_start_cleans_up_what_an_earlier_one_left(daemon: Daemon) -> None:
+    """Page cache below the gate, a worker of generation 7 on 29501, one outside of any container on 8000, leaked shm."""
+    head, owner = daemon.head, daemon.status()["daemon"]["owner"]
+    with segments(head):
+        assert check(daemon)["shm", "spark1"]["status"] == "warn"
+        head.run(["systemctl", "stop", "sparkd.service"])
+        run_worker(head, "sparkd-tiny-0", 29501, owner=owner, deployment=NAME, generation="7", rank="0", spec="x")
+        marks = [
+            f"SPARKD_{key}={value}" for key, value in (("OWNER", owner), ("DEPLOYMENT", NAME), ("GENERATION", "6"))
+        ]
+        outside = head.popen(["env", *marks, "python3", WORKER, "8000"])
+        wait_for("the worker outside to listen", lambda: ":8000" in head.text(["ss", "-ltn"]), 20)
+        wait_for("the leaked segment to be a minute old", lambda: old_enough(head, "psm_leaked"), 90)
+
+        head.run(["sh", "-c", "sync; echo 3 > /proc/sys/vm/drop_caches"])
+        memory = meminfo(head)
+        wanted = memory["MemFree"] - 4 * GIB
+        daemon.configure(files(wanted / memory["MemTotal"], "free"))
+        head.run(["truncate", "-s", "7G", FILL])
+        head.run(["sh", "-c", f"cat {FILL} > /dev/null"], timeout_s=120)
+        assert meminfo(head)["MemFree"] < wanted, "the page cache is filled"
+        daemon.up()
+        one = daemon.start()
+        outside.communicate(timeout=10)
+        assert one["generation"] == 8, "above the leftover's"
+        done = figures(daemon)["spark1"]
+        assert done["before"]["free"] < wanted <= done["after"]["free"]
+        assert done["freed"] > 3 * GIB
+        assert "psm_leaked" in done["unlinked"]
+        assert "psm_held" in listed(head), "mapped by a living process"
+        assert "psm_leaked" not in listed(head)
+        told = [
+            event["sentence"] for event in daemon.kinds("action") if "segments of shared memory" in event["sentence"]
+        ]
+        assert told
+        assert "free before" in told[-1]
+
+
+def test_a_clean_restart_empties_the_compile_caches(daemon: Daemon) -> None:
+    daemon.head.run(
+        [
+            "sh",
+            "-c",
+            f"mkdir -p {CACHE}/torch_compile_cache && head -c 5M /dev/zero > {CACHE}/torch_compile_cache/graph",
+        ]
+    )
+    before = daemon.one()["generation"]
+    would = json.loads(daemon.ctl("restart", NAME, "--clean", "--dry-run", "--json").stdout)["cleanup"]
+    assert would["spark1"]["caches"][CACHE] >= 5 << 20
+    assert would["spark2"]["caches"][CACHE] == 0
+    daemon.ctl("restart", NAME, "--clean", "--yes", "--wait", "--timeout", "60", timeout_s=90)
+    assert daemon.one()["generation"] > before
+    done = figures(daemon)["spark1"]
+    assert done["emptied"][CACHE] >= 5 << 20
+    assert done["swap"] == {"before": 0, "after": 0}, "a machine without swap: only that the way there works"
+    assert "failed" not in done
+    assert daemon.head.text(["ls", "-A", CACHE]) == ""
+    assert daemon.head.text(["stat", "-c", "%F", CACHE]) == "directory"
+    daemon.ctl("stop", NAME, "--yes", "--wait", timeout_s=90)
+    daemon.head.run(["touch", f"{CACHE}/graph"])
+    rows = check(daemon)
+    assert rows["caches", "spark2"]["status"] == "warn"
+    assert rows["caches", "spark1"]["status"] == "ok"
+
+
+def test_memory_taken_by_a_tmpfs_holds_the_start_until_it_is_free(daemon: Daemon) -> None:
+    head, hog = daemon.head, "/mnt/hog"
+    head.run(["install", "-d", hog])
+    memory = meminfo(head)
+    wanted = memory["MemAvailable"] - 3 * GIB
+    daemon.configure(files(wanted / memory["MemTotal"], "available"))
+    head.run(["systemctl", "restart", "sparkd.service"], timeout_s=60)
+    head.run(["mount", "-t", "tmpfs", "-o", "size=10g", "tmpfs", hog])
+    try:
+        head.run(["sh", "-c", f"head -c 6G /dev/zero > {hog}/taken"], timeout_s=120)
+        row = check(daemon)["memory", "spark1"]
+        assert row["status"] == "warn"
+        assert f"files in {hog}" in row["text"]
+        daemon.ctl("start", NAME)
+        held = daemon.wait("the hold", lambda one: one["phase"] == "held", 60)
+        assert held["hold"]["class"] == "resource"
+        assert held["hold"]["fact"].startswith("memory:spark")
+        assert held["hold"]["heals_itself"] is True
+        assert "are missing" in held["hold"]["text"]
+        assert f"files in {hog} (6.0 GiB)" in row["text"]
+        assert not daemon.running(0)
+    finally:
+        head.run(["umount", hog], check=False)
+    assert daemon.wait_serving()["phase"] == "serve"
+    assert [event["kind"] for event in daemon.history() if event["kind"] in ("held", "healed")][-2:] == [
+        "held",
+        "healed",
+    ]

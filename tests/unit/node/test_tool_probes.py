@@ -1,0 +1,72 @@
+"""gpu, links, versions, disks: probes that ask tools and /sys, with tools of the test's own where there is no hardware."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sparkd.facts import disks as disks_fact
+from sparkd.facts import gpu as gpu_fact
+from sparkd.facts import links as links_fact
+from sparkd.facts import versions as versions_fact
+from sparkd.node.probes import disks, gpu, links, versions
+from sparkd.node.refusal import Refusal
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is the whole PATH beside /usr/bin."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path
+
+
+def tool(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def test_gpu_of_a_working_tool(tools: Path) -> None:
+    tool(tools, "nvidia-smi", "echo '0, NVIDIA GB10, 580.95.05, P0, [N/A], 2411 MHz, 96 %, 61'")
+    xid = "1764224000.123456 spark1 kernel: NVRM: Xid (PCI:000f:01:00): 79, GPU has fallen off the bus."
+    tool(tools, "journalctl", f"echo '{xid}'")
+    found = gpu_fact.parse(gpu.probe({}, 5.0))
+    assert [(one.name, one.power_w, one.sm_mhz) for one in found.gpus] == [("NVIDIA GB10", None, 2411.0)]
+    assert [(one.at, one.number) for one in found.xids] == [(1764224000.123456, 79)]
+
+
+def test_gpu_of_a_tool_that_finds_none(tools: Path) -> None:
+    tool(tools, "nvidia-smi", "echo 'No devices were found'; exit 6")
+    found = gpu_fact.parse(gpu.probe({}, 5.0))
+    assert (found.smi, found.said, found.gpus) == ("failed", "No devices were found", ())
+
+
+def test_a_mute_tool_costs_the_probe_its_deadline_and_is_killed(tools: Path) -> None:
+    tool(tools, "nvidia-smi", f"echo $$ > {tools}/pid; exec sleep 600")
+    with pytest.raises(Refusal) as refused:
+        gpu.probe({}, 1.0)
+    assert refused.value.code == "timeout"
+    pid = (tools / "pid").read_text().strip()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_no_tool_and_no_journal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpu_fact.parse(gpu.probe({}, 5.0)).smi == "missing"
+
+
+def test_links_and_versions_of_this_machine() -> None:
+    found = links_fact.parse(links.probe({}, 5.0))
+    assert all(one.mtu > 0 for one in found.interfaces)
+    assert versions_fact.parse(versions.probe({}, 1.0))["kernel"] == os.uname().release
+
+
+def test_disks(tmp_path: Path) -> None:
+    there, not_there = str(tmp_path), str(tmp_path / "not" / "made yet")
+    found = disks_fact.parse(disks.probe({"paths": [there, not_there]}, 1.0))
+    whole = os.statvfs(tmp_path)
+    assert found[there].total == whole.f_blocks * whole.f_frsize
+    assert found[not_there].total == found[there].total
+    assert not found[there].read_only
