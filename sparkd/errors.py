@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparkd.clause import clause
+
 
 class SparkdError(Exception):
     """Root of everything sparkd raises on purpose."""
@@ -50,11 +52,11 @@ class ConfigError(SparkdError):
 
 
 class HostError(SparkdError):
-    """A node could not be asked. `node` is its name, `why` one clause for people."""
+    """A node could not be asked. `node` is its name, `why` one clause for people, whatever the node said."""
 
     def __init__(self, node: str, why: str) -> None:
-        self.node, self.why = node, why
-        super().__init__(f"{node}: {why}")
+        self.node, self.why = node, clause(why)
+        super().__init__(f"{node}: {self.why}")
 
 
 class Unreachable(HostError):
@@ -86,11 +88,11 @@ class NodeRefused(HostError):
 
 
 class DockerError(SparkdError):
-    """The Docker API on `node`; `why` one clause for people."""
+    """The Docker API on `node`; `why` one clause for people, whatever Docker said."""
 
     def __init__(self, node: str, why: str) -> None:
-        self.node, self.why = node, why
-        super().__init__(f"docker on {node}: {why}")
+        self.node, self.why = node, clause(why)
+        super().__init__(f"docker on {node}: {self.why}")
 
 
 class DockerStopped(DockerError):

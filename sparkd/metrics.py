@@ -14,6 +14,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from sparkd.model.check import Status
 from sparkd.model.decision import Cause, FailureClass, Phase
 from sparkd.model.snapshot import Boot, EngineMetrics, Memory
 from sparkd.model.view import ClusterView
@@ -142,7 +143,11 @@ class _Seen(Collector):
 
     def collect(self) -> Iterator[Metric]:
         view = self._view()
-        now = status(view)
+        try:
+            now = status(view)
+        except Exception:
+            log.exception("the status cannot be made; only counters are shown")
+            return
         for part in PARTS:
             try:
                 yield from part(view, now)
@@ -158,7 +163,7 @@ Json = Mapping[str, Any]
 def _gauge(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], Any]]) -> Metric:
     family = GaugeMetricFamily(f"sparkd_{name}", text, labels=labels)
     for values, number in rows:
-        if number is not None:
+        if number is not None and abs(number) < 2**1000:  # more is no figure of anything, and fits no float
             family.add_metric(values, float(number))
     return family
 
@@ -222,6 +227,20 @@ def _nodes(view: ClusterView, now: Json) -> Iterator[Metric]:
     yield _gauge("node_memory_bytes", "The one pool of memory, by use.", ("node", "kind"), memory)
 
 
+CHECK_STATUS = {Status.OK: 0, Status.WARN: 1, Status.FAIL: 2, Status.UNKNOWN: 3}
+
+
+def _checks(view: ClusterView, now: Json) -> Iterator[Metric]:
+    """The worst that each check found on each node; what is wrong with the deployment itself has no node."""
+    worst: dict[tuple[str, str, str], int] = {}
+    for name, checked in (view.snapshot.checks if view.snapshot is not None else {}).items():
+        for one in checked.findings:
+            key = (name, one.node or "", one.code)
+            worst[key] = max(worst.get(key, 0), CHECK_STATUS[one.status])
+    text = "What a check found: 0 ok, 1 warn, 2 fail, 3 unknown."
+    yield _gauge("check_status", text, ("deployment", "node", "check"), worst.items())
+
+
 def _engines(view: ClusterView, now: Json) -> Iterator[Metric]:
     views = view.snapshot.engines if view.snapshot is not None else {}
     read = {name: one.metrics for name, one in views.items() if isinstance(one.metrics, EngineMetrics)}
@@ -242,4 +261,11 @@ def _engines(view: ClusterView, now: Json) -> Iterator[Metric]:
     )
 
 
-PARTS: tuple[Callable[[ClusterView, Json], Iterator[Metric]], ...] = (_daemon, _deployments, _ranks, _nodes, _engines)
+PARTS: tuple[Callable[[ClusterView, Json], Iterator[Metric]], ...] = (
+    _daemon,
+    _deployments,
+    _ranks,
+    _nodes,
+    _checks,
+    _engines,
+)

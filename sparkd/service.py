@@ -1,30 +1,31 @@
-"""The daemon as its API sees it: everything known as one view, wishes written down as intents, logs of all ranks as one stream."""
+"""The daemon as its API sees it: everything known as one view, wishes written down as intents."""
 
 from __future__ import annotations
 
-import heapq
+import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
-from datetime import UTC, datetime
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
-import anyio
-
 import sparkd
-from sparkd import clock
-from sparkd.api import Conflict, Hub, Invalid, NotFound, Operation, Unwritable
+from sparkd import clock, difference, systemd
+from sparkd.act.cleanup import preview
+from sparkd.api import Conflict, Hub, Invalid, NotFound, Operation, Unread, Unusable, Unwritable
+from sparkd.checks.report import report
 from sparkd.decide.rules import rule
-from sparkd.errors import SparkdError
+from sparkd.errors import ConfigError
 from sparkd.journal import Event, JournalError, as_json
-from sparkd.model.config import BrokenDeployment, Deployment
+from sparkd.loading import NotLoaded
+from sparkd.model.config import Deployment
 from sparkd.model.decision import Failure, SendCanary, State, WarmUp
-from sparkd.model.snapshot import Canary, Container, Snapshot, Unknown
+from sparkd.model.snapshot import Canary, Snapshot
 from sparkd.model.view import ClusterView, DaemonFacts, node_since
 from sparkd.notify import Notifier, edges
 from sparkd.operations import VERBS, Wish, changed, conflict, progress
-from sparkd.redact import Redactor
-from sparkd.runtimes.logs import LogLine
+from sparkd.rank_logs import RankLogs
+from sparkd.reloading import Reloading
 from sparkd.status import status
 from sparkd.supervisor import Supervisor
 
@@ -36,8 +37,8 @@ REMEMBERED = 200
 class Service:
     """Implements `sparkd.api.Service` over the supervisor; `publish` is called after every cycle."""
 
-    def __init__(self, supervisor: Supervisor, notifier: Notifier) -> None:
-        self._supervisor, self._notifier = supervisor, notifier
+    def __init__(self, supervisor: Supervisor, notifier: Notifier, reloading: Reloading) -> None:
+        self._supervisor, self._notifier, self._reloading = supervisor, notifier, reloading
         self._hub, self._wishes = Hub(), dict[str, Wish]()
         self._since = clock.wall()
         self._before: Mapping[str, Any] | None = None
@@ -52,7 +53,8 @@ class Service:
 
     def view(self) -> ClusterView:
         supervisor, now = self._supervisor, clock.now()
-        deployments: list[Deployment | BrokenDeployment] = [*supervisor.deployments.values(), *supervisor.broken]
+        ledger = supervisor.ledger
+        running = [ledger.running(name) for name in ledger.roster.wanted]
         return ClusterView(
             cluster=supervisor.cluster.cluster,
             at=now,
@@ -64,10 +66,12 @@ class Service:
                 loop_age_s=now - supervisor.last_loop if supervisor.last_loop else 0.0,
                 read_only_disk=supervisor.journal.read_only,
                 period_s=supervisor.cluster.policy.period,
+                problems=self._reloading.problems,
             ),
             snapshot=supervisor.snapshot,
             nodes=supervisor.cluster.nodes,
-            deployments=tuple(deployments),
+            deployments=(*running, *ledger.roster.broken),
+            pending={name: ledger.pending(name) for name in ledger.roster.wanted},
             states=dict(supervisor.states),
             intents=dict(supervisor.intents),
             decisions=dict(supervisor.decisions),
@@ -132,10 +136,8 @@ class Service:
             raise Invalid(
                 f"{', '.join(strangers)} is no node of {name}", f"its nodes are {', '.join(deployment.nodes)}"
             )
-        if operation.clean:
-            raise Invalid(
-                "a clean restart is not built yet", "leave `clean` out: caches are dropped before every start"
-            )
+        if operation.clean and verb != "restart":
+            raise Invalid("clean goes with restart only", f"sparkd ctl restart {name} --clean")
         if operation.assume_lost and verb != "stop":
             raise Invalid("assume_lost goes with stop only", f"sparkd ctl stop {name} --assume-lost NODE")
         supervisor = self._supervisor
@@ -143,8 +145,9 @@ class Service:
         refused = conflict(before, state, verb)
         if refused is not None:
             raise Conflict(f"{name}: {refused[0]}", refused[1].format(name=name))
+        self._must_have_a_file(name, verb)
         lost = frozenset(operation.assume_lost)
-        wanted = changed(before, verb, lost, operation.by, operation.message, clock.wall())
+        wanted = changed(before, verb, lost, operation.by, operation.message, clock.wall(), operation.clean)
         try:
             await supervisor.want(name, wanted, verb)
         except JournalError as error:
@@ -156,6 +159,32 @@ class Service:
         while len(self._wishes) > REMEMBERED:
             self._wishes.pop(next(iter(self._wishes)))
         return wish.id
+
+    def _must_have_a_file(self, name: str, verb: str) -> None:
+        """A start that a person asks for goes by the file; one that sparkd makes by itself goes by what it knows."""
+        fileless = self._supervisor.ledger.roster.fileless
+        if verb not in ("start", "restart") or name not in fileless:
+            return
+        broken = fileless[name]
+        if broken is None:
+            raise Conflict(f"{name}: its file is gone", f"put it back, or end it for good: sparkd ctl stop {name}")
+        raise Conflict(f"{name}: its file cannot be used: {broken.problems[0]}", "correct it, then: sparkd ctl reload")
+
+    async def reload(self, by: str, message: str) -> Mapping[str, Any]:
+        """Read the configuration again; systemd shows that it is under way. Raises Unusable or Unread."""
+        ready = self._supervisor.snapshot is not None
+        if ready:  # before that the unit is not even started, and READY says more than that a reload is over
+            systemd.notify(RELOADING="1", MONOTONIC_USEC=str(time.monotonic_ns() // 1000))
+        try:
+            reloaded = await self._reloading.reload(by, message)
+        except ConfigError as error:
+            raise Unusable(error.problems) from error
+        except NotLoaded as error:
+            raise Unread(str(error)) from error
+        finally:
+            if ready:
+                systemd.notify(READY="1")
+        return {"schema": 1, **reloaded.as_json()}
 
     def operation(self, id: str) -> Mapping[str, Any] | None:
         wish = self._wishes.get(id)
@@ -169,7 +198,7 @@ class Service:
     def _known(self, name: str) -> Deployment:
         deployment = self._supervisor.deployments.get(name)
         if deployment is None:
-            broken = next((one for one in self._supervisor.broken if one.name == name), None)
+            broken = next((one for one in self._supervisor.ledger.roster.broken if one.name == name), None)
             if broken is not None:
                 raise Conflict(f"{name} is held: {broken.file} cannot be used", "sparkd config check")
             known = ", ".join(self._supervisor.deployments) or "none"
@@ -196,65 +225,39 @@ class Service:
             "sentence": state.sentence,
             "reason": state.reason,
             "rule": rule(state.reason),
+            "pending": difference.as_json(self._supervisor.ledger.pending(name)),
         }
+
+    # ---------------------------------------------------------------------------------------------------------- checks
+
+    def checks(self, name: str) -> Mapping[str, Any]:
+        self._known(name)
+        checked = self._supervisor.checker.found.get(name)
+        if checked is None:
+            raise NotFound(f"the checks of {name} have not run yet", f"sparkd ctl check {name} runs them")
+        return report(name, checked, clock.wall() - (clock.now() - checked.at))
+
+    async def check(self, name: str) -> Mapping[str, Any]:
+        self._known(name)
+        if not await self._supervisor.check_now(name):
+            raise Conflict(f"{name} cannot be checked before the first look at its nodes", "ask again in a moment")
+        return self.checks(name)
+
+    async def cleanup(self, name: str, clean: bool) -> Mapping[str, Any]:
+        supervisor, allowed = self._supervisor, self._supervisor.cluster.cleanup
+        clients = {node: access.client for node, access in supervisor.access.items()}
+        found = await preview(clients, self._known(name), clean)
+        settings = {"drop_caches": allowed.drop_caches, "swapoff": allowed.swapoff}
+        return {"schema": 1, "nodes": {node: {**settings, **would} for node, would in found.items()}}
 
     # ------------------------------------------------------------------------------------------------------------ logs
 
-    async def logs(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:
-        """The last `tail` lines of every rank in order of time, then, with `follow`, what comes."""
-        deployment = self._known(name)
-        redact = await anyio.to_thread.run_sync(Redactor.of, deployment)
-        ranks = self._ranks(deployment)
-        found: list[tuple[float, int, str, LogLine]] = []
-        for node, container in ranks:
-            try:
-                lines = await self._supervisor.access[node].docker.logs(container.id, tail, None)
-            except SparkdError as error:
-                lines = (LogLine(clock.wall(), "sparkd", f"this log cannot be read: {error}"),)
-            found += [(line.at, container.rank, node, line) for line in lines]
-        for _, rank, node, line in heapq.nlargest(tail, found, key=lambda one: one[0])[::-1]:
-            yield _shown(rank, node, line, redact)
-        if follow:
-            async for shown in self._follow(ranks, redact):
-                yield shown
+    def captures(self, name: str) -> Path:
+        return self._supervisor.captures / name
 
-    async def _follow(self, ranks: list[tuple[str, Container]], redact: Redactor) -> AsyncIterator[Mapping[str, Any]]:
-        send, receive = anyio.create_memory_object_stream[Mapping[str, Any]](1000)
-
-        async def one(node: str, container: Container) -> None:
-            try:
-                async with aclosing(self._supervisor.access[node].docker.follow(container.id, 0)) as lines:
-                    async for line in lines:
-                        await send.send(_shown(container.rank, node, line, redact))
-            except SparkdError as error:
-                line = LogLine(clock.wall(), "sparkd", f"this log ended: {error}")
-                await send.send(_shown(container.rank, node, line, redact))
-
-        async def all_of_them() -> None:
-            async with send, anyio.create_task_group() as group:
-                for node, container in ranks:
-                    group.start_soon(one, node, container)
-
-        async with self._supervisor.background(all_of_them), receive:
-            async for shown in receive:
-                yield shown
-
-    def _ranks(self, deployment: Deployment) -> list[tuple[str, Container]]:
-        """The newest container of each rank, running or not."""
-        newest: dict[int, tuple[str, Container]] = {}
-        nodes = self._supervisor.snapshot.nodes if self._supervisor.snapshot is not None else {}
-        for name, view in nodes.items():
-            for container in () if isinstance(view.containers, Unknown) else view.containers:
-                known = newest.get(container.rank)
-                ours = container.deployment == deployment.name
-                if ours and (known is None or container.generation > known[1].generation):
-                    newest[container.rank] = (name, container)
-        return [newest[rank] for rank in sorted(newest)]
-
-
-def _shown(rank: int, node: str, line: LogLine, redact: Redactor) -> dict[str, Any]:
-    at = datetime.fromtimestamp(line.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {"at": at, "rank": rank, "node": node, "stream": line.stream, "text": redact(line.text)}
+    def logs(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:
+        self._known(name)
+        return RankLogs(self._supervisor).lines(name, tail, follow)
 
 
 def _cause(failure: Failure, state: State, saved: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:

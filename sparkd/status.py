@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from sparkd import difference
 from sparkd.engines import ENGINES
+from sparkd.model.check import Status
 from sparkd.model.config import BrokenDeployment, Deployment
 from sparkd.model.decision import Failure, FailureClass, Hold, Intent, Phase, State
 from sparkd.model.snapshot import Container, Memory, NodeView, Unknown
-from sparkd.model.view import ClusterView, eta_s, stage_seconds
+from sparkd.model.view import ClusterView, Pending, eta_s, stage_seconds
 from sparkd.model.words import awaited, headline, reasoned
 
 Json = dict[str, Any]
@@ -41,6 +43,7 @@ def status(view: ClusterView) -> Json:
             "since": rfc3339(view.daemon.since_wall),
             "loop_age_s": round(view.daemon.loop_age_s, 3),
             "read_only_disk": view.daemon.read_only_disk,
+            "problems": list(view.daemon.problems),
         },
         "deployments": [deployment_status(view, deployment) for deployment in view.deployments],
         "nodes": [node_status(view, name) for name in view.nodes or _seen(view)],
@@ -67,9 +70,12 @@ def deployment_status(view: ClusterView, deployment: Deployment | BrokenDeployme
     if isinstance(deployment, BrokenDeployment):
         return _common(view, deployment, state, ranks, serving=False) | _broken(view, deployment)
     serving = _serving(state, ranks, view.at, deployment.policy.suspect_after)
-    changed = bool(state.digest) and state.digest != deployment.digest
+    pending = view.pending.get(deployment.name, Pending())
+    changed = bool(pending.changes) or (bool(state.digest) and state.digest != deployment.digest)
     return _common(view, deployment, state, ranks, serving) | {
-        "restart_pending": changed and state.phase not in AT_REST
+        "restart_pending": changed and state.phase not in AT_REST,
+        "pending": difference.as_json(pending) if pending != Pending() else None,
+        "problems": list(pending.problems),
     }
 
 
@@ -94,11 +100,12 @@ def _common(
         "reason": decision.reason if decision else state.reason,
         "hold": _hold(name, state.hold) if state.hold and _is_held(state) else None,
         "restart_pending": False,
+        "pending": None,
         "next": {"at": _moment(view, planned.at), "what": planned.what} if planned else None,
         "start": _start(view, name, state) if state.phase in STARTING else None,
         "last_failure": _failure(state.failure) if state.failure else None,
         "drift": dict.fromkeys(("breaks", "slows", "unknown", "benign"), 0),
-        "checks": dict.fromkeys(("ok", "warn", "fail", "unknown"), 0),
+        "checks": _checks(view, name),
         "ranks": ranks,
         "paused": intent.paused,
         "cause": str(state.cause) if state.cause else None,
@@ -110,11 +117,17 @@ def _common(
     }
 
 
+def _checks(view: ClusterView, name: str) -> Json:
+    """How many checks found what, at their last run."""
+    checked = view.snapshot.checks.get(name) if view.snapshot is not None else None
+    return dict(checked.counts) if checked is not None else dict.fromkeys(map(str, Status), 0)
+
+
 def _broken(view: ClusterView, deployment: BrokenDeployment) -> Json:
     """What differs where the file cannot be used: held by its own text, until the file is right."""
     problems = list(deployment.problems) or [f"{deployment.file} cannot be used"]
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    fix = f"correct {deployment.file}, then `sparkd config check` and `systemctl restart sparkd` (engines go on)"
+    fix = f"correct {deployment.file}, then `sparkd config check` and `sparkd ctl reload`"
     hold = Hold(FailureClass.PERMANENT, "config", "\n".join(problems), fix, heals_itself=False)
     return {
         "phase": str(Phase.HELD),
@@ -206,12 +219,8 @@ def _places(view: ClusterView, deployment: Deployment | BrokenDeployment) -> lis
     """(rank, node): from the file, or for a broken one from the containers that are there."""
     if isinstance(deployment, Deployment):
         return list(enumerate(deployment.nodes))
-    found = [(c, node.name) for node in _seen(view).values() for c in _containers(node)]
+    found = [(c, node.name) for node in _seen(view).values() for c in node.ranks]
     return sorted({(c.rank, where) for c, where in found if c.deployment == deployment.name})
-
-
-def _containers(node: NodeView) -> tuple[Container, ...]:
-    return () if isinstance(node.containers, Unknown) else node.containers
 
 
 def rank_status(
@@ -219,7 +228,8 @@ def rank_status(
 ) -> Json:
     """One row of `ranks`. `evidence_age_s` is the age of what is shown; of an unknown rank, since it was last read."""
     node = _seen(view).get(node_name)
-    unread = node.unread if node is not None else NOT_LOOKED
+    runtime = deployment.runtime if isinstance(deployment, Deployment) else "docker"
+    unread = node.unread_for(runtime) if node is not None else NOT_LOOKED
     row: Json = {
         "rank": rank,
         "node": node_name,
@@ -237,7 +247,7 @@ def rank_status(
     if unread is not None:
         return row | {"evidence_age_s": round(max(0.0, view.at - unread.since), 1)}
     row["evidence_age_s"] = round(max(0.0, view.at - view.snapshot.at), 1)
-    ours = [c for c in _containers(node) if c.deployment == deployment.name and c.rank == rank]
+    ours = [c for c in node.ranks if c.deployment == deployment.name and c.rank == rank]
     if not ours:
         return row | {"state": "absent"}
     container = max(ours, key=lambda c: (c.generation == state.generation, c.generation, c.alive))

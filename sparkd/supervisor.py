@@ -18,14 +18,17 @@ from anyio.abc import TaskGroup
 from sparkd import clock
 from sparkd.act.hands import Hands
 from sparkd.act.runner import perform
+from sparkd.checker import Checker
 from sparkd.chronicle import Chronicle
 from sparkd.decide.machine import step
 from sparkd.journal import Journal, JournalError
+from sparkd.ledger import Ledger, durable
 from sparkd.metrics import Counters
-from sparkd.model.config import BrokenDeployment, Cluster, Deployment
-from sparkd.model.decision import INTERRUPTIBLE, STARTING, Action, Decision, Intent, Phase, State, Watch
+from sparkd.model.config import Cluster, Config, Deployment
+from sparkd.model.decision import ASK_ENGINE, INTERRUPTIBLE, STARTING, Action, Decision, Intent, Phase, State
 from sparkd.model.snapshot import Outcome, Snapshot
 from sparkd.observe import NodeAccess, Observer
+from sparkd.observe.survey import Surveyor
 
 log = structlog.get_logger("sparkd")
 
@@ -46,9 +49,7 @@ class Deed:
 
 @dataclass(slots=True)
 class Supervisor:
-    cluster: Cluster
-    deployments: Mapping[str, Deployment]
-    broken: tuple[BrokenDeployment, ...]
+    ledger: Ledger
     journal: Journal
     access: Mapping[str, NodeAccess]
     owner: str
@@ -56,33 +57,58 @@ class Supervisor:
     counters: Counters
     published: Callable[[Supervisor], Awaitable[None]] = field(init=False)
     """Called after every cycle, when all that is shown is consistent."""
-    states: dict[str, State] = field(default_factory=dict)
-    intents: dict[str, Intent] = field(default_factory=dict)
+    states: dict[str, State] = field(init=False)
+    intents: dict[str, Intent] = field(init=False)
+    """Both are the ledger's own."""
     decisions: dict[str, Decision] = field(default_factory=dict)
     snapshot: Snapshot | None = None
     last_loop: float = 0.0
+    between_looks: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while the loop looks and decides, and by whoever changes what it goes by."""
     _deeds: dict[str, Deed] = field(default_factory=dict)
     _outcomes: dict[str, Outcome] = field(default_factory=dict)
     _saved: dict[str, State] = field(default_factory=dict)
     chronicle: Chronicle = field(init=False)
+    checker: Checker = field(init=False)
     _observer: Observer = field(init=False)
     _group: TaskGroup | None = None
     _wake: anyio.Event = field(default_factory=anyio.Event)
 
     def __post_init__(self) -> None:
         self.chronicle = Chronicle(self.journal, self.counters)
+        self.checker = Checker(Surveyor(self.access, self.owner), self.owner, self.wake)
         self._observer = Observer(self.cluster, self.access, self.owner)
+        self.states, self.intents = self.ledger.states, self.ledger.intents
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.ledger.config.cluster
+
+    @property
+    def deployments(self) -> Mapping[str, Deployment]:
+        """What the next start of each goes by; what runs is `ledger.running`."""
+        return self.ledger.roster.wanted
+
+    async def reload(self, config: Config) -> None:
+        """Go on with another configuration; the caller holds `between_looks`."""
+        for name in await self.ledger.reload(config, self._deeds):
+            self._forget(name)
+        self._observer.configure(config.cluster)
+        self.wake()
+
+    async def _forget_stopped(self) -> None:
+        """Without a usable file a deployment goes on until it is stopped, and no longer."""
+        for name in self.ledger.stopped_without_a_file(self._deeds):
+            await self._record(name, "removed", "it has no usable file and nothing of it runs: removed", "removed")
+            self.ledger.drop(name)
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self.decisions.pop(name, None)
+        self._outcomes.pop(name, None)
+        self._saved.pop(name, None)
 
     # ------------------------------------------------------------------------------------------------------------ start
-
-    async def load(self) -> None:
-        """Bring back what was decided and wanted before; every deployment begins by looking (rule 5)."""
-        states, intents = await self.journal.load_states(), await self.journal.load_intents()
-        for name, deployment in self.deployments.items():
-            wanted = "up" if deployment.autostart else "stopped"
-            self.intents[name] = intents.get(name) or Intent(wanted=wanted)
-            self.states[name] = _woken(states.get(name) or State())
-            self.counters.know(name)
 
     async def want(self, name: str, intent: Intent, verb: str) -> None:
         """Write down what a person wants and look at once. Raises JournalError when it cannot be written (rule 8)."""
@@ -127,7 +153,8 @@ class Supervisor:
     async def _guarded_cycle(self) -> bool:
         started, again = clock.now(), False
         try:
-            again = await self.cycle()
+            async with self.between_looks:
+                again = await self.cycle()
             self.counters.loop(clock.now() - started)
             self.last_loop = clock.now()
             await self.published(self)
@@ -150,15 +177,31 @@ class Supervisor:
     async def cycle(self) -> bool:
         """One look and one decision per deployment. True when another look is needed at once."""
         began = clock.now()
-        looked = await self._observer.look(list(self.deployments.values()), self.states)
+        looked = await self._observer.look(self.ledger.looked_for(), self.states)
         await self._found_again(looked)
         outcomes = {name: one for name, one in self._outcomes.items() if one.ended_at <= began}
         busy = {name: deed.action for name, deed in self._deeds.items()}
-        self.snapshot = replace(looked, outcomes=outcomes, busy=busy)
+        self.snapshot = replace(looked, outcomes=outcomes, busy=busy, checks=dict(self.checker.found))
         again = False
         for name in self.deployments:
             again |= await self._decide(name, self.snapshot)
+        self._check(self.snapshot)
+        await self._forget_stopped()
         return again
+
+    def _check(self, seen: Snapshot) -> None:
+        """Start the checks that are due; nothing waits for them but a start."""
+        for name, wanted in self.deployments.items():
+            deployment = self.ledger.running(name) if self.states[name].phase in ASK_ENGINE else wanted
+            if self._group is not None and self.checker.due(name, self.states[name], self.cluster.policy.hold_recheck):
+                self.checker.start(self._group, self.cluster, deployment, self.states[name], seen)
+
+    async def check_now(self, name: str) -> bool:
+        """Run the checks of one deployment, or wait for the run under way. False before the first look."""
+        if self.snapshot is None:
+            return False
+        await self.checker.run(self.cluster, self.deployments[name], self.states[name], self.snapshot)
+        return True
 
     async def _found_again(self, snapshot: Snapshot) -> None:
         """A node declared lost that can be read again is lost no more; what runs there is a stale generation (rule 1)."""
@@ -196,9 +239,9 @@ class Supervisor:
 
     async def _adopt_decision(self, name: str, before: State, decision: Decision) -> None:
         self.states[name], self.decisions[name] = decision.state, decision
-        if _durable(decision.state) != self._saved.get(name):
+        if durable(decision.state) != self._saved.get(name):
             await self.journal.save_state(name, decision.state)
-            self._saved[name] = _durable(decision.state)
+            self._saved[name] = durable(decision.state)
         for kind, sentence in decision.events:
             await self._record(name, kind, sentence, decision.reason)
         if decision.state.phase is not before.phase:
@@ -243,26 +286,14 @@ class Supervisor:
             node
             for other, state in self.states.items()
             if other != name and state.phase in STARTING
-            for node in self.deployments[other].nodes
+            for node in self.ledger.running(other).nodes
         }
         return Hands(
             cluster=self.cluster,
-            deployment=self.deployments[name],
+            deployment=self.ledger.running(name),
             owner=self.owner,
-            runtimes={node: access.docker for node, access in self.access.items()},
+            runtimes={node: access.runtimes for node, access in self.access.items()},
             clients={node: access.client for node, access in self.access.items()},
             captures=self.captures,
             starting=frozenset(starting),
         )
-
-
-def _woken(state: State) -> State:
-    """The state of the last sparkd, as this one begins with it."""
-    before = state.before if state.phase in (Phase.ADOPTING, Phase.PAUSED) else state.phase
-    fresh = state == State()
-    return replace(state, phase=Phase.ADOPTING, before=None if fresh else before, since=clock.now(), watch=Watch())
-
-
-def _durable(state: State) -> State:
-    """What is worth a write: everything but the clocks of health and the words."""
-    return replace(state, watch=Watch(), sentence="", reason="")

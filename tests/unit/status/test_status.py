@@ -234,9 +234,11 @@ def test_a_hold_and_a_planned_restart_are_shown() -> None:
     [
         ("port:spark1:8000", "its port on spark1 is free; sparkd keeps looking"),
         ("mount:spark2:/models", "what it mounts is there on spark2; sparkd keeps looking"),
+        ("check:spark2:ghost-path", "the check `ghost-path` passes on spark2; sparkd keeps looking"),
+        ("check::flags", "the check `flags` passes; sparkd keeps looking"),
         (
             "exit:127",
-            "its file has changed, which `systemctl restart sparkd` reads; fixed elsewhere: `sparkd ctl release ds4`",
+            "its file (`sparkd ctl reload` reads it) or its image has changed; fixed elsewhere: `sparkd ctl release ds4`",
         ),
     ],
 )
@@ -245,7 +247,7 @@ def test_a_hold_that_heals_itself_says_what_it_awaits(fact: str, words: str) -> 
 
 
 def test_every_fact_that_heals_has_its_words() -> None:
-    assert {*AWAITED, "exit"} == set(HEALS)
+    assert {*AWAITED, "exit", "check"} == set(HEALS)
 
 
 def test_the_reason_given_for_a_pause_is_shown() -> None:
