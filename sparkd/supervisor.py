@@ -206,7 +206,9 @@ class Supervisor:
     async def _found_again(self, snapshot: Snapshot) -> None:
         """A node declared lost that can be read again is lost no more; what runs there is a stale generation (rule 1)."""
         for name, intent in self.intents.items():
-            found = {node for node in intent.lost if node in snapshot.nodes and snapshot.nodes[node].unread is None}
+            runtime = self.deployments[name].runtime if name in self.deployments else "docker"
+            views = {node: snapshot.nodes[node] for node in intent.lost if node in snapshot.nodes}
+            found = {node for node, view in views.items() if view.unread_for(runtime) is None}
             if found:
                 self.intents[name] = replace(intent, lost=intent.lost - found)
                 try:
