@@ -12,10 +12,11 @@ from anyio.abc import TaskGroup
 from sparkd import clock
 from sparkd.checks import CHECKS, run
 from sparkd.checks.scene import Scene
+from sparkd.facts.boots import BOOTS, Boots
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import STARTING, Phase, State
-from sparkd.model.snapshot import Snapshot
+from sparkd.model.snapshot import Boot, Snapshot
 from sparkd.observe.survey import Surveyor
 
 log = structlog.get_logger("sparkd")
@@ -40,6 +41,8 @@ class Checker:
     """Called when a run has ended: a start may wait for it."""
     found: dict[str, Checked] = field(default_factory=dict)
     """Deployment -> the last run that ended."""
+    boots: dict[str, tuple[str, Boots]] = field(default_factory=dict)
+    """Node -> which boot it was in, and what is known of how that came about."""
     _running: dict[str, anyio.Event] = field(default_factory=dict)
     """Deployment -> set when the run under way has ended."""
 
@@ -94,4 +97,8 @@ class Checker:
             nodes={node: seen.nodes[node] for node in deployment.nodes},
         )
         scene = await self.surveyor.survey(scene, checks)
+        for node, boots in scene.each(BOOTS):
+            boot = scene.nodes[node].boot
+            if isinstance(boot, Boot):
+                self.boots[node] = (boot.identity, boots)
         return Checked(began, clock.now() - began, run.evaluate(checks, scene, said))

@@ -15,7 +15,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from sparkd import clock
+from sparkd import clock, reboots
 from sparkd.act.hands import Hands
 from sparkd.act.runner import perform
 from sparkd.checker import Checker
@@ -186,6 +186,8 @@ class Supervisor:
         for name in self.deployments:
             again |= await self._decide(name, self.snapshot)
         self._check(self.snapshot)
+        booted = self.checker.boots
+        await reboots.tell(self.journal, self.snapshot.nodes, booted, self.deployments.values(), self._record)
         await self._forget_stopped()
         return again
 
@@ -193,14 +195,17 @@ class Supervisor:
         """Start the checks that are due; nothing waits for them but a start."""
         for name, wanted in self.deployments.items():
             deployment = self.ledger.running(name) if self.states[name].phase in ASK_ENGINE else wanted
-            if self._group is not None and self.checker.due(name, self.states[name], self.cluster.policy.hold_recheck):
+            due = self.checker.due(name, self.states[name], self.cluster.policy.hold_recheck)
+            # A node that a reload has just added was not looked at yet.
+            if due and self._group is not None and set(deployment.nodes) <= seen.nodes.keys():
                 self.checker.start(self._group, self.cluster, deployment, self.states[name], seen)
 
     async def check_now(self, name: str) -> bool:
-        """Run the checks of one deployment, or wait for the run under way. False before the first look."""
-        if self.snapshot is None:
+        """Run the checks of one deployment, or wait for the run under way. False before the first look at its nodes."""
+        seen, deployment = self.snapshot, self.deployments[name]
+        if seen is None or not set(deployment.nodes) <= seen.nodes.keys():
             return False
-        await self.checker.run(self.cluster, self.deployments[name], self.states[name], self.snapshot)
+        await self.checker.run(self.cluster, deployment, self.states[name], seen)
         return True
 
     async def _found_again(self, snapshot: Snapshot) -> None:

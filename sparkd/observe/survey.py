@@ -16,7 +16,7 @@ from sparkd.checks import run
 from sparkd.checks.scene import Answer, Ask, Check, Look, Place, Scene, Text
 from sparkd.errors import DockerError, HostError, NodeRefused
 from sparkd.facts import Fact, FactError, Question, paths
-from sparkd.model.snapshot import Unknown
+from sparkd.model.snapshot import DockerUnit, Unknown
 from sparkd.observe.unknowns import NodeAccess
 
 SURVEY_S = 8.0
@@ -86,6 +86,9 @@ class Surveyor:
 
     async def _told(self, scene: Scene, node: str, fact: Fact[object]) -> object:
         inside = self.access[node].inside
+        docker = scene.nodes[node].docker
+        if scene.deployment.runtime != "docker" and isinstance(docker, DockerUnit) and not docker.running:
+            return _parsed(fact, "[]")  # ranks without containers, on a node without Docker: there are none
         if inside is None:
             return _unknown("there is no Docker here")
         try:
