@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
+import structlog
 
 from sparkd import clock
 from sparkd.checker import Checker
@@ -36,8 +39,17 @@ class NotOurs(SparkdError):
 
 def check(config: Config, config_path: Path, deployments: tuple[Deployment, ...]) -> list[dict[str, Any]]:
     """The reports of these deployments. Raises NotOurs; a node that cannot be reached makes its rows `unknown`."""
+    _only_troubles()
     owner = _owner(Path(config.cluster.paths.state))
     return anyio.run(_check, config, config_path, deployments, owner)
+
+
+def _only_troubles() -> None:
+    """On stdout there is the report and nothing else; what goes well needs no words here."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
 
 
 def _owner(state: Path) -> str:

@@ -34,6 +34,8 @@ log = structlog.get_logger("sparkd")
 
 CHAIN = 8
 """Decisions made on one snapshot while each only changes the phase; a plan never needs more."""
+READABLE_S = 5.0
+"""For a node to be connected, before it is checked as it is: an SSH connection takes 0.2 s."""
 GAP_S = 0.1
 """Between two looks at the least, however much Docker has to say."""
 
@@ -73,6 +75,8 @@ class Supervisor:
     _observer: Observer = field(init=False)
     _group: TaskGroup | None = None
     _wake: anyio.Event = field(default_factory=anyio.Event)
+    _looked: anyio.Event = field(default_factory=anyio.Event)
+    """Set, and replaced by another, when a look has ended."""
 
     def __post_init__(self) -> None:
         self.chronicle = Chronicle(self.journal, self.counters)
@@ -182,6 +186,8 @@ class Supervisor:
         outcomes = {name: one for name, one in self._outcomes.items() if one.ended_at <= began}
         busy = {name: deed.action for name, deed in self._deeds.items()}
         self.snapshot = replace(looked, outcomes=outcomes, busy=busy, checks=dict(self.checker.found))
+        self._looked.set()
+        self._looked = anyio.Event()
         again = False
         for name in self.deployments:
             again |= await self._decide(name, self.snapshot)
@@ -201,12 +207,24 @@ class Supervisor:
                 self.checker.start(self._group, self.cluster, deployment, self.states[name], seen)
 
     async def check_now(self, name: str) -> bool:
-        """Run the checks of one deployment, or wait for the run under way. False before the first look at its nodes."""
-        seen, deployment = self.snapshot, self.deployments[name]
+        """Run the checks of one deployment, or wait for the run under way. False before the first look at its nodes.
+
+        Right after sparkd's own start a node may not be connected yet: that is worth a moment, and no finding.
+        """
+        deployment = self.deployments[name]
+        with anyio.move_on_after(READABLE_S):
+            while not self._readable(deployment):
+                self.wake()
+                await self._looked.wait()
+        seen = self.snapshot
         if seen is None or not set(deployment.nodes) <= seen.nodes.keys():
             return False
         await self.checker.run(self.cluster, deployment, self.states[name], seen)
         return True
+
+    def _readable(self, deployment: Deployment) -> bool:
+        views = self.snapshot.nodes if self.snapshot is not None else {}
+        return all(node in views and views[node].unread_for(deployment.runtime) is None for node in deployment.nodes)
 
     async def _found_again(self, snapshot: Snapshot) -> None:
         """A node declared lost that can be read again is lost no more; what runs there is a stale generation (rule 1)."""

@@ -22,6 +22,7 @@ from typing import Any
 import sparkd
 
 from .bench import Bench
+from .checks import checks
 from .ctl import ctl
 from .growth import growth
 from .listeners import http
@@ -36,6 +37,7 @@ BENCHMARKS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "idle": idle,
     "ctl": ctl,
     "http": http,
+    "checks": checks,
     "mute": mute,
     "growth": growth,
     "many": many,
