@@ -6,6 +6,7 @@ import click
 
 from sparkd.ctl.ending import ending
 from sparkd.ctl.errors import CtlError, Usage
+from sparkd.ctl.groups import config_option
 
 
 class NotChecked(CtlError):
@@ -14,17 +15,7 @@ class NotChecked(CtlError):
 
 @click.command("check")
 @click.argument("deployment", required=False)
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=str),
-    default="/etc/sparkd",
-    envvar="SPARKD_CONFIG",
-    show_default=True,
-    show_envvar=True,
-    metavar="PATH",
-    help="A directory, or its sparkd.yaml.",
-)
+@config_option
 @click.option("--list", "listing", is_flag=True, help="What is checked, and how much it matters.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def check(deployment: str | None, config_path: str, listing: bool, as_json: bool) -> None:

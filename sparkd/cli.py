@@ -14,7 +14,7 @@ from sparkd.compare_cli import compare
 from sparkd.ctl.changing import ctl
 from sparkd.ctl.ending import ending, printable_output
 from sparkd.ctl.errors import USAGE
-from sparkd.ctl.groups import Ordered, Whole
+from sparkd.ctl.groups import Ordered, Whole, config_option
 from sparkd.ctl.text import count
 from sparkd.demo.cli import demo
 
@@ -30,18 +30,6 @@ The Tab key knows commands, options, and the names of deployments and nodes:
 sparkd completion --help says how to switch that on. The manual is
 docs/cli.md, and man sparkd.
 """
-
-config_option = click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=str),
-    default="/etc/sparkd",
-    envvar="SPARKD_CONFIG",
-    show_default=True,
-    show_envvar=True,
-    metavar="PATH",
-    help="A directory, or its sparkd.yaml.",
-)
 
 
 def _names(ctx: click.Context) -> dict[str, int]:

@@ -95,3 +95,17 @@ def _no_option(command: click.Command, ctx: click.Context, typed: str) -> click.
     else:
         hint = f"there is: {', '.join(options)}"
     return click.UsageError(f"There is no option {typed}; {hint}", ctx)
+
+
+config_option = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=str),
+    default="/etc/sparkd",
+    envvar="SPARKD_CONFIG",
+    show_default=True,
+    show_envvar=True,
+    metavar="PATH",
+    help="A directory, or its sparkd.yaml.",
+)
+"""Of every command that reads the configuration itself."""
