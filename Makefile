@@ -22,10 +22,10 @@ help:
 $(VENV)/.ready: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "sparkd needs Python 3.11 or newer: apt-get install python3 python3-venv"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11; set PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { rm -rf $(VENV); \
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    echo "installing python3-venv"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null && $(PYTHON) -m venv $(VENV); \
-	  else echo "the venv module is missing: apt-get install python3-venv"; exit 1; fi; }
+	  else echo "the venv module is missing; as root: apt-get install python3-venv"; exit 1; fi; }
 	@echo "setting up $(VENV) (once)"
 	@$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
 	@touch $@

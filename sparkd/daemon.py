@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 
 import sparkd
 from sparkd import api, http, loading, metrics, notify, systemd
+from sparkd.api.listen import SocketBusy
 from sparkd.connections import CLOSE_S, Connections, Reach
 from sparkd.journal import AlreadyOwned, Journal, JournalError
 from sparkd.ledger import Ledger
@@ -53,12 +54,16 @@ def serve(config: Config, reach: Reach, config_path: Path | None = None) -> int:
     except AlreadyOwned as error:
         print(f"sparkd: {error}", file=sys.stderr)
         return OWNED
+    code = FAILED
     try:
-        return anyio.run(_main, config, reach, journal, config_path)
+        code = anyio.run(_main, config, reach, journal, config_path)
+    except* SocketBusy as busy:
+        print(f"sparkd: {busy.exceptions[0]}", file=sys.stderr)
+        code = OWNED
     except* JournalError as errors:
         # What people wanted is unknown, and unknown must not become a default: no supervision is better than a wrong one.
         print(f"sparkd: {errors.exceptions[0]}", file=sys.stderr)
-    return FAILED
+    return code
 
 
 async def _main(config: Config, reach: Reach, journal: Journal, config_path: Path | None) -> int:

@@ -28,7 +28,8 @@ class Redactor:
         found = [value for name, value in _environment(deployment) if is_secret(name)]
         for file in deployment.secrets.values():
             try:
-                found.append(Path(file).read_text("utf-8"))
+                if Path(file).is_file():  # a pipe would keep us for ever
+                    found.append(Path(file).read_text("utf-8"))
             except (OSError, UnicodeDecodeError):
                 continue  # a secret that cannot be read cannot be in what was written either
         forms = {form for value in found for form in _forms(value.strip()) if len(form) >= SHORTEST}

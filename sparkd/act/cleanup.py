@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import anyio
@@ -19,6 +19,7 @@ from sparkd.model.size import spoken
 
 SHM_AGE_S = 60
 """A segment younger than this may belong to an engine that is just being started (DESIGN 5)."""
+MAX_NAMES = 4000
 LOOK_S, UNLINK_S, DROP_S = 5.0, 10.0, 60.0
 CACHES_S = 180.0
 """A compile cache holds some ten thousand small files."""
@@ -92,8 +93,15 @@ async def _unlink(hands: Hands, node: str, action: CleanNodes) -> Mapping[str, A
     unused = {one.name: one.size_bytes for one in _parsed("shm", probed.texts.get("shm"), shm.parse) if not one.holders}
     if not unused:
         return {"unlinked": {}}
-    answer = await client.call("unlink_shm", {"names": [*unused], "min_age_s": SHM_AGE_S}, UNLINK_S)
+    answer: dict[str, Any] = {}
+    for names in batched([*unused]):
+        answer |= await client.call("unlink_shm", {"names": names, "min_age_s": SHM_AGE_S}, UNLINK_S)
     return {"unlinked": {name: unused[name] for name, result in sorted(answer.items()) if result == "unlinked"}}
+
+
+def batched(names: list[str]) -> Iterator[list[str]]:
+    """In parts that the node service takes: it refuses lists of more than 4096."""
+    yield from (names[at : at + MAX_NAMES] for at in range(0, len(names), MAX_NAMES))
 
 
 async def _empty(hands: Hands, node: str, action: CleanNodes) -> Mapping[str, Any]:

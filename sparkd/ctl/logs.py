@@ -93,7 +93,9 @@ def _line(text: str) -> tuple[str, Line]:
     if isinstance(raw, dict):
         check_schema(raw)
         if isinstance(error := raw.get("error"), dict):
-            raise Refused(str(error.get("text")), str(error.get("fix") or ""), str(error.get("code", "failed")), 500)
+            raise Refused(
+                clean(str(error.get("text"))), clean(str(error.get("fix") or "")), str(error.get("code", "failed")), 500
+            )
     return text, read(Line, raw)
 
 

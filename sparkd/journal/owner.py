@@ -15,7 +15,7 @@ def owner_id(path: Path, known: str | None) -> str:
 
     Raises OSError when a new one cannot be kept: an id that is forgotten would lock the next sparkd out of its nodes.
     """
-    kept = _kept(path)
+    kept, known = _kept(path), _valid(known)
     owner = known or kept or str(uuid.uuid4())
     if owner != kept:
         try:
@@ -29,8 +29,16 @@ def owner_id(path: Path, known: str | None) -> str:
 
 def _kept(path: Path) -> str | None:
     try:
-        return str(uuid.UUID(path.read_text().strip()))
-    except (FileNotFoundError, ValueError):
+        return _valid(path.read_text().strip())
+    except (OSError, ValueError):  # none yet, or something else lies there: the journal's word counts
+        return None
+
+
+def _valid(word: str | None) -> str | None:
+    """A damaged journal may hold anything; what is no id must not lock us out of our nodes."""
+    try:
+        return str(uuid.UUID(word)) if word else None
+    except ValueError:
         return None
 
 

@@ -233,6 +233,11 @@ class NodeView:
         )
 
 
+def blind(name: str, why: Unknown) -> NodeView:
+    """A node of which nothing could be read."""
+    return NodeView(name, why, why, why, why, why, why, why)
+
+
 @dataclass(frozen=True, slots=True)
 class EngineMetrics:
     """Progress counters from the engine's own /metrics. Counters move only on steps with output (vLLM 0.32)."""

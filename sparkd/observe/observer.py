@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
+import structlog
 
 from sparkd import clock
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import State
-from sparkd.model.snapshot import EngineView, NodeView, Snapshot
+from sparkd.model.snapshot import EngineView, NodeView, Snapshot, Unknown, blind
 from sparkd.observe.engine import EngineLook
 from sparkd.observe.nodes import NodeLook
 from sparkd.observe.unknowns import NodeAccess, Unknowns
+
+log = structlog.get_logger("sparkd")
 
 
 @dataclass(slots=True)
@@ -49,7 +52,14 @@ class Observer:
 
         async def look_at_node(name: str) -> None:
             here = [one for one in deployments if name in one.nodes]
-            views[name] = await self._nodes[name].look(here, states, runtimes)
+            try:
+                views[name] = await self._nodes[name].look(here, states, runtimes)
+            except Exception:
+                # Part of the loop: what one node says must not blind sparkd to the others.
+                log.exception(
+                    "look failed", node=name, hint="this is a bug in sparkd; please report it with this trace"
+                )
+                views[name] = blind(name, Unknown("a bug in sparkd, see its log", clock.now()))
 
         async def look_at_engine(deployment: Deployment) -> None:
             view = await self._engine.look(deployment, states[deployment.name], views)

@@ -15,7 +15,7 @@ from sparkd import clock
 from sparkd.checks import run
 from sparkd.checks.scene import Answer, Ask, Check, Look, Place, Scene, Text
 from sparkd.errors import DockerError, HostError, NodeRefused
-from sparkd.facts import Fact, FactError, Question, paths
+from sparkd.facts import Fact, Question, paths
 from sparkd.model.snapshot import DockerUnit, Unknown
 from sparkd.observe.unknowns import NodeAccess
 
@@ -178,5 +178,5 @@ def _unknown(why: str) -> Unknown:
 def _parsed(fact: Fact[object], text: str) -> object:
     try:
         return fact.parse(text)
-    except FactError as foreign:
+    except (ValueError, OverflowError) as foreign:  # a FactError is one; so is a number of 5000 digits
         return _unknown(f"unreadable {fact.name}: {foreign}")

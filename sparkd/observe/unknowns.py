@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from sparkd import clock, facts
+from sparkd import clock
 from sparkd.errors import HostError, HostKeyChanged, Late, NotOwner, ProtocolMismatch, Unreachable
 from sparkd.hosts.client import NodeClient, Probed
 from sparkd.model.snapshot import Unknown
@@ -82,7 +82,7 @@ class Reader:
             return self.unknowns.unknown(self.node, key, why, code)
         try:
             value = parse(text)
-        except facts.FactError as foreign:
+        except (ValueError, OverflowError) as foreign:  # a FactError is one; so is a number of 5000 digits
             return self.unknowns.unknown(self.node, key, f"unreadable {probe}: {foreign}", "unreadable")
         self.unknowns.known(self.node, key)
         return value

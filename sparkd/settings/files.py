@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,11 @@ def _read(path: Path, profiles: Mapping[str, str]) -> _Everything:
 
 def _deployment_files(folder: Path) -> list[Path]:
     """Editors leave their locks and backups beside the files: those begin with a dot, or end otherwise."""
-    return sorted(each for each in folder.glob("*.y*ml") if each.suffix in (".yaml", ".yml") and each.name[0] != ".")
+    try:
+        names = [folder / name for name in os.listdir(folder)]
+    except OSError as error:
+        return [] if isinstance(error, FileNotFoundError) else [folder]  # reading it as a file says what is wrong
+    return sorted(each for each in names if each.suffix in (".yaml", ".yml") and each.name[0] != ".")
 
 
 def _tree(file: Path) -> tuple[Item | None, tuple[Problem, ...]]:
