@@ -64,24 +64,26 @@ class Checker:
         group.start_soon(self.run, cluster, deployment, state, seen)
 
     async def run(self, cluster: Cluster, deployment: Deployment, state: State, seen: Snapshot) -> None:
-        """One run of the checks of a deployment; with one under way already, its end."""
-        under_way = self._running.get(deployment.name)
-        if under_way is not None:
+        """One run of the checks of a deployment, begun after this was asked for: by us, or by somebody who waited too."""
+        asked = clock.now()
+        while (under_way := self._running.get(deployment.name)) is not None:
             await under_way.wait()
-            return
+            last = self.found.get(deployment.name)
+            if last is not None and last.at >= asked:
+                return
         ended = self._running[deployment.name] = anyio.Event()
         began = clock.now()
         try:
-            found = await self.check(cluster, deployment, state, seen)
+            self.found[deployment.name] = await self.check(cluster, deployment, state, seen)
         except Exception:
             # Part of the loop: a bug in one check must neither end supervision nor keep a deployment from starting.
             log.exception("checks failed", deployment=deployment.name, hint="this is a bug in sparkd; please report it")
-            found = Checked(began, clock.now() - began, (BUG,))
+            self.found[deployment.name] = Checked(began, clock.now() - began, (BUG,))
         finally:
+            # Also when whoever asked has gone away: others may wait.
             del self._running[deployment.name]
             ended.set()
-        self.found[deployment.name] = found  # those who waited come to their turn after this
-        self.wake()
+            self.wake()
 
     async def check(self, cluster: Cluster, deployment: Deployment, state: State, seen: Snapshot) -> Checked:
         """One run of all checks that apply to the deployment."""

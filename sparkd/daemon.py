@@ -58,12 +58,19 @@ def serve(config: Config, reach: Reach, config_path: Path | None = None) -> int:
     try:
         code = anyio.run(_main, config, reach, journal, config_path)
     except* SocketBusy as busy:
-        print(f"sparkd: {busy.exceptions[0]}", file=sys.stderr)
+        print(f"sparkd: {_first(busy)}", file=sys.stderr)
         code = OWNED
     except* JournalError as errors:
         # What people wanted is unknown, and unknown must not become a default: no supervision is better than a wrong one.
-        print(f"sparkd: {errors.exceptions[0]}", file=sys.stderr)
+        print(f"sparkd: {_first(errors)}", file=sys.stderr)
     return code
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first of a group, however many task groups have packed it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _main(config: Config, reach: Reach, journal: Journal, config_path: Path | None) -> int:

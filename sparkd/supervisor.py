@@ -202,12 +202,12 @@ class Supervisor:
         for name, wanted in self.deployments.items():
             deployment = self.ledger.running(name) if self.states[name].phase in ASK_ENGINE else wanted
             due = self.checker.due(name, self.states[name], self.cluster.policy.hold_recheck)
-            # A node that a reload has just added was not looked at yet.
-            if due and self._group is not None and set(deployment.nodes) <= seen.nodes.keys():
+            # While a node cannot be asked nothing starts, and a run would only say so.
+            if due and self._group is not None and self._readable(deployment):
                 self.checker.start(self._group, self.cluster, deployment, self.states[name], seen)
 
     async def check_now(self, name: str) -> bool:
-        """Run the checks of one deployment, or wait for the run under way. False before the first look at its nodes.
+        """Run the checks of one deployment. False before the first look at its nodes.
 
         Right after sparkd's own start a node may not be connected yet: that is worth a moment, and no finding.
         """

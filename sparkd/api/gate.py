@@ -19,6 +19,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from sparkd.api.service import Forbidden, Refusal
+from sparkd.clause import clause
 
 log = structlog.get_logger("sparkd.api")
 
@@ -179,6 +180,20 @@ def cut_off(request: web.Request) -> None:
     """End a connection without waiting for the client."""
     if request.transport is not None:
         request.transport.abort()
+
+
+async def expect(request: web.Request) -> web.Response | None:
+    """What aiohttp does of itself, outside of every middleware; its refusal is plain text."""
+    wanted = request.headers.get("Expect", "")
+    if request.version < (1, 1):
+        return None  # RFC 9110, 10.1.1: it is ignored there
+    if wanted.lower() != "100-continue":
+        return refusal(
+            "usage", f"nobody here does what Expect: {clause(wanted)} asks for", "leave it out", 417, HEADERS
+        )
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    request.writer.output_size = 0  # the answer itself has not begun
+    return None
 
 
 _HTTP = {

@@ -12,7 +12,7 @@ import anyio
 from aiohttp import web
 
 from sparkd.api import captures, parse
-from sparkd.api.gate import HEADERS, Gate, answer, boundary, peer_id
+from sparkd.api.gate import HEADERS, Gate, answer, boundary, expect, peer_id
 from sparkd.api.page import PAGE, PAGE_HEADERS
 from sparkd.api.service import Invalid, NotFound, Service
 from sparkd.api.streams import Places, event, line, relay
@@ -61,10 +61,10 @@ class Routes:
             "/api/v1/deployments/{name}/cleanup": self.cleanup,
             "/api/v1/checks": self.all_checks,
         }.items():
-            app.router.add_get(path, handler)
-        app.router.add_post("/api/v1/deployments/{name}/checks", self.check)
-        app.router.add_post("/api/v1/deployments/{name}/{verb}", self.operate)
-        app.router.add_post("/api/v1/reload", self.reload)
+            app.router.add_get(path, handler, expect_handler=expect)
+        app.router.add_post("/api/v1/deployments/{name}/checks", self.check, expect_handler=expect)
+        app.router.add_post("/api/v1/deployments/{name}/{verb}", self.operate, expect_handler=expect)
+        app.router.add_post("/api/v1/reload", self.reload, expect_handler=expect)
         return app
 
     # ----------------------------------------------------------------------------------------------------------- look

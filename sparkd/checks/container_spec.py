@@ -17,9 +17,6 @@ DOCKER_SHM_BYTES = 64 << 20
 
 def evaluate(scene: Scene) -> Iterator[Trouble]:
     spec, file = scene.deployment.container, scene.deployment.file or "the deployment file"
-    if len(scene.deployment.nodes) > 1 and spec.network != "host":
-        text = f"container.network is {spec.network}: ranks on other nodes cannot reach a rank in a network of its own"
-        yield Trouble(None, text, f"in {file}: container: {{network: host}}")
     yield from _shared_memory(spec, file)
     if scene.deployment.hardware == "gb10" and not spec.privileged and len(scene.deployment.nodes) > 1:
         yield from _rdma(spec, file)
@@ -49,7 +46,7 @@ def _in_container(deployment: Deployment) -> bool:
 CHECK = Check(
     code="container-spec",
     level=Level.FAIL,
-    description="The container has the network, shared memory, devices and limits that ranks on several nodes need.",
+    description="The container has the shared memory, devices and limits that ranks on several nodes need.",
     evaluate=evaluate,
     applies=_in_container,
 )

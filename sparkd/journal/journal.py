@@ -17,7 +17,7 @@ from typing import Any
 from sparkd.codec import Undecodable, decode, encode
 from sparkd.errors import SparkdError
 from sparkd.journal.event import Event
-from sparkd.journal.lock import StateLock
+from sparkd.journal.lock import AlreadyOwned, StateLock
 from sparkd.journal.memory import Memory
 from sparkd.journal.moment import Moment, now, shift_s, shifted
 from sparkd.journal.owner import owner_id
@@ -25,7 +25,7 @@ from sparkd.journal.store import Batch, Rows, Store, is_corrupt, read_copy, salv
 from sparkd.journal.worker import NotAnswered, Worker
 from sparkd.model.decision import Intent, State
 
-DISK_ERRORS = (OSError, sqlite3.Error)
+DISK_ERRORS = (OSError, sqlite3.Error, AlreadyOwned)
 STARTS_REMEMBERED = 10
 
 
@@ -224,7 +224,11 @@ class Journal:
     def _read(self, loaded: Moment) -> Rows:
         try:
             self._store.open()
-            return self._store.rows()
+            rows = self._store.rows()
+            if rows.restored:
+                kept = f"{rows.restored} intents are back from their spare"
+                self._tell("journal-restored", f"{self.path.name} was gone, or without what people wanted; {kept}")
+            return rows
         except sqlite3.DatabaseError as error:
             if not is_corrupt(error):
                 raise
@@ -238,17 +242,14 @@ class Journal:
         aside = self._store.move_aside()
         rows = salvage(aside)
         kept = f"{len(rows.states)} states and {len(rows.intents)} intents could still be read"
-        self._memory.add(
-            Event(
-                at=self._moment().wall,
-                kind="journal",
-                sentence=f"{self.path.name} was damaged ({error}) and moved to {aside.name}; {kept}",
-                reason="journal-corrupt",
-                by="sparkd",
-                data={"moved_to": str(aside)},
-            )
-        )
+        said = f"{self.path.name} was damaged ({error}) and moved to {aside.name}; {kept}"
+        self._tell("journal-corrupt", said, moved_to=str(aside))
         return rows
+
+    def _tell(self, reason: str, sentence: str, **data: str) -> None:
+        self._memory.add(
+            Event(at=self._moment().wall, kind="journal", sentence=sentence, reason=reason, by="sparkd", data=data)
+        )
 
     def _write_pending(self) -> None:
         batch = self._memory.pending()
@@ -275,6 +276,7 @@ class Journal:
             self._write_once(batch, keep)
 
     def _write_once(self, batch: Batch, keep: Callable[[], bool]) -> None:
+        self._lock.follow()
         if self._store.open():  # a new file, because the old one was taken away: all that is known goes in again
             self._store.write(self._memory.known())
         self._store.write(batch, keep)

@@ -39,6 +39,17 @@ class StateLock:
             raise AlreadyOwned(self.folder, pid) from None
         self._fd = fd
 
+    def follow(self) -> None:
+        """Own what is at the path by now: a folder made anew is locked by nobody, and would take a second sparkd.
+
+        Does nothing where none was taken. Raises as `take`.
+        """
+        before = self._fd
+        if before is None or (self.folder.is_dir() and os.path.samestat(os.fstat(before), self.folder.stat())):
+            return
+        self.take()
+        os.close(before)
+
     def release(self) -> None:
         """Give it back; the end of the process does the same."""
         fd, self._fd = self._fd, None

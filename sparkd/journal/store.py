@@ -57,6 +57,8 @@ class Rows:
     states: dict[str, str] = field(default_factory=dict)
     intents: dict[str, str] = field(default_factory=dict)
     last_event: int = 0
+    restored: int = 0
+    """Intents that came from their spare, because the file had none."""
 
 
 def is_corrupt(error: BaseException) -> bool:
@@ -148,7 +150,7 @@ class Store:
         rows = _rows(self._open_connection(), strict=True)
         if not rows.intents and (kept := spare.read(self.path)):
             self.write(Batch(intents=dict(kept)))
-            rows.intents = kept
+            rows.intents, rows.restored = kept, len(kept)
         return rows
 
     def history(self, deployment: str | None, kind: str | None, limit: int, after_id: int) -> list[Event]:

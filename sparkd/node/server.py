@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import queue
@@ -54,7 +55,7 @@ class Server:
     def _admit(self, connection: socket.socket) -> None:
         if not self._slots.acquire(blocking=False) and not self._make_room():
             refusal = Refusal("refused", f"{MAX_CONNECTIONS} connections are open; try again later")
-            with connection:
+            with connection, contextlib.suppress(OSError):  # gone already: it must not end the service for the others
                 _send(connection, self._refused(refusal))
             return
         self._waiting[connection] = time.monotonic()
@@ -83,7 +84,8 @@ class Server:
         try:
             with connection:
                 for line in lines(connection):
-                    self._waiting.pop(connection, None)
+                    if self._waiting.pop(connection, None) is None:
+                        return  # it gave way at this very moment: nothing is done that nobody would hear of
                     for answer in self._answers(line):
                         _send(connection, answer)
                     self._waiting[connection] = time.monotonic()

@@ -28,12 +28,12 @@ FOREIGN = (*CONNECTION, ValueError, TypeError, LookupError, AttributeError, Arit
 
 
 @contextmanager
-def understood(node: str, what: str) -> Iterator[None]:
+def understood(node: str, what: str, within: str = "time") -> Iterator[None]:
     """What reading an answer raises, as DockerMute or DockerError: one odd Docker is one node's trouble, never all's."""
     try:
         yield
     except TimeoutError:
-        raise DockerMute(node, f"{what}: no answer in time") from None
+        raise DockerMute(node, f"{what} did not end in {within}") from None
     except (*FOREIGN, tarfile.TarError) as error:
         trouble = "the connection broke" if isinstance(error, CONNECTION) else "the answer makes no sense"
         raise DockerError(node, f"{what}: {trouble}: {type(error).__name__}: {error}") from None
@@ -66,10 +66,8 @@ class Connection:
     async def call(self, what: str, deadline_s: float) -> AsyncIterator[aiodocker.Docker]:
         """Raises DockerMute, DockerRefused, DockerError without a connection, and what `socket` raises."""
         try:
-            with anyio.fail_after(deadline_s), understood(self._node, what):
+            with understood(self._node, what, f"{deadline_s:g} s"), anyio.fail_after(deadline_s):
                 yield await self._client()
-        except TimeoutError:
-            raise DockerMute(self._node, f"{what} did not end in {deadline_s:g} s") from None
         except aiodocker.DockerError as error:
             raise await self._refusal(error) from None
 

@@ -40,6 +40,7 @@ SMI = "#!/bin/sh\necho '0, NVIDIA GB10, 580.95.05, P0, [N/A], 2411 MHz, 96 %, 61
 def run_checks(daemon: Daemon, *argv: str) -> tuple[int, dict[tuple[str, str | None], dict[str, Any]]]:
     """The exit code, and the worst row of each (check, node)."""
     done = daemon.head.run([SPARKD, *(argv or ("ctl", "check", NAME)), "--json"], check=False, timeout_s=60)
+    assert '"checks"' in done.stdout, done.stdout + done.stderr
     worst = {"ok": 0, "warn": 1, "unknown": 2, "fail": 3}
     rows: dict[tuple[str, str | None], dict[str, Any]] = {}
     for row in sorted(json.loads(done.stdout)["checks"], key=lambda row: worst[row["status"]]):
@@ -154,7 +155,7 @@ def test_what_the_configuration_itself_gets_wrong(fast: Daemon) -> None:
         node_env={"spark2": {"GLOO_SOCKET_IFNAME": "eth9"}},
     )
     wrong += "provides: {binaries: [/nosuch]}\n"
-    wrong = wrong.replace("container: {gpus: null,", "container: {gpus: null, network: bridge, ipc: private,")
+    wrong = wrong.replace("container: {gpus: null,", "container: {gpus: null, ipc: private,")
     gpu = deployment(name="gpu").replace("hardware: cpu", "hardware: gpu")
     fast.lab.configure(
         {"sparkd.yaml": cluster(FAST_POLICY), f"deployments/{NAME}.yaml": wrong, "deployments/gpu.yaml": gpu}

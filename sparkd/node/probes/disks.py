@@ -1,7 +1,7 @@
 """Paths -> the file system below each: `TOTAL FREE INODES INODES_FREE ro|rw TYPE PATH` a line, sizes in bytes.
 
-A path that is not there is answered for the folder it would be made in. Whether it is writable is read from the mounts
-of PID 1: in this service's own view everything is read-only.
+A path that is not there is answered for the folder it would be made in. All is read as PID 1 sees it: in this service's
+own view everything is read-only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
     with open("/proc/1/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         mounts = dict(_mount(line) for line in file)
-    return "".join(_line(path, mounts) for path in arguments.items(args, "paths", ABSOLUTE))
+    root = _root()
+    return "".join(_line(path, mounts, root) for path in arguments.items(args, "paths", ABSOLUTE))
+
+
+def _root() -> str:
+    """Where PID 1 begins: what was mounted after this service started may not be in our own view."""
+    return "/proc/1/root" if os.access("/proc/1/root/.", os.X_OK) else ""
 
 
 def _mount(line: str) -> tuple[str, tuple[str, str]]:
@@ -31,11 +37,11 @@ def _mount(line: str) -> tuple[str, tuple[str, str]]:
     return point, ("ro" if "ro" in options else "rw", rest[0])
 
 
-def _line(path: str, mounts: Mapping[str, tuple[str, str]]) -> str:
+def _line(path: str, mounts: Mapping[str, tuple[str, str]], root: str) -> str:
     there = os.path.realpath(path)
-    while not os.path.isdir(there):
+    while not os.path.isdir(root + there):
         there = os.path.dirname(there)
-    found = os.statvfs(there)
+    found = os.statvfs(root + there)
     point = there
     while point not in mounts and point != "/":
         point = os.path.dirname(point)

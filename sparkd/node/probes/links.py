@@ -17,7 +17,10 @@ NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
-    finished = command.run(["ip", "-json", "address", "show"], deadline_s)
+    try:
+        finished = command.run(["ip", "-json", "address", "show"], deadline_s)
+    except FileNotFoundError:
+        raise Refusal("failed", "there is no ip on this node (Debian: iproute2)") from None
     if finished.status:
         raise Refusal("failed", f"ip address show: {finished.errors.strip()}")
     return "".join([*_interfaces(json.loads(finished.output)), *_devices()])

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Mapping, Sequence
+import sys
+from typing import Any, Mapping, Sequence, Tuple
 
-from sparkd.node import arguments, boot_memory, command, folders, procfs
+from sparkd.node import arguments, boot_memory, command, emptying, folders, procfs
 from sparkd.node.node import Node
 from sparkd.node.refusal import Refusal
 
@@ -44,26 +45,27 @@ def empty_caches(node: Node, owner: str, args: Mapping[str, Any], deadline_s: fl
     present = [path for path in paths if os.path.lexists(path)]
     held = {path: _checked(path, deadline_s / 4) for path in present}
     freed = dict.fromkeys(paths, 0)
-    for path, before in held.items():
-        argv = ["find", path, "-xdev", "-mindepth", "1", "-delete"]
+    for path, (before, device, inode) in held.items():
+        argv = [sys.executable, "-I", "-S", os.path.abspath(emptying.__file__), str(device), str(inode), path]
         _run(argv, (f"ReadWritePaths={_escaped(path)}",), deadline_s / 2)
         freed[path] = before - folders.held(path, deadline_s / 4).bytes
     return freed
 
 
-def _checked(path: str, deadline_s: float) -> int:
-    """Bytes in it."""
+def _checked(path: str, deadline_s: float) -> Tuple[int, int, int]:
+    """Bytes in it, and its device and inode."""
     if os.path.realpath(path) != path or not os.path.isdir(path):
         raise Refusal("refused", f"{path} is no folder, or leads through a link")
     if SYSTEM.fullmatch(path):
         raise Refusal("refused", f"{path} is no folder for caches")
     try:
+        status = os.lstat(path)
         found = folders.held(path, deadline_s)
     except (OSError, TimeoutError) as error:
         raise Refusal("failed", f"{path} cannot be looked through: {error}") from None
     if found.weights:
         raise Refusal("refused", f"{path} holds model weights ({found.weights}): that is no cache")
-    return found.bytes
+    return found.bytes, status.st_dev, status.st_ino
 
 
 def _swapped() -> int:

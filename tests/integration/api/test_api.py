@@ -8,6 +8,8 @@ import json
 import os
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -333,6 +335,18 @@ def test_only_a_socket_that_nobody_answers_on_is_replaced() -> None:
         with pytest.raises(FileExistsError):
             bind_unix(path)
         assert path.read_text() == "not a socket"
+
+
+def test_a_daemon_whose_socket_is_taken_says_so_in_one_line_and_ends_with_7() -> None:
+    with short_folder() as folder, bind_unix(folder / "sparkd.sock"):
+        (folder / "sparkd.yaml").write_text(
+            f"cluster: desk\nnodes: {{spark1: {{address: local}}}}\npaths: {{run: {folder}, state: {folder}/state}}\n"
+        )
+        argv = [sys.executable, "-m", "sparkd", "run", "--config", str(folder)]
+        ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    last = ended.stderr.splitlines()[-1]
+    assert (ended.returncode, last) == (7, f"sparkd: another process answers on {folder}/sparkd.sock"), ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 async def test_a_taken_tcp_port_does_not_end_the_daemon(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import random
@@ -125,6 +126,26 @@ async def test_rubbish_is_answered_with_an_error_or_nothing(seed: int) -> None:
                 assert b" 200 " not in (await ended(one))[:20]
         await works(place)
         assert place.daemon.asked == []
+
+
+@pytest.mark.parametrize("path", [b"GET /healthz", b"POST /api/v1/reload", b"POST /api/v1/deployments/qwen/stop"])
+async def test_an_expectation_of_the_unknown_is_refused_like_everything_else(path: bytes) -> None:
+    ask = path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\nExpect: banana\r\n\r\n"
+    async with running() as place, raw(place, 1, ask) as [one]:
+        head, _, body = (await ended(one)).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 417 ")
+        assert json.loads(body)["error"]["code"] == "usage"
+        assert place.daemon.asked == []
+
+
+async def test_a_client_that_waits_for_100_continue_gets_it() -> None:
+    ask = (
+        b"POST /api/v1/deployments/qwen/stop HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n"
+    )
+    async with running() as place, raw(place, 1, ask + b"Expect: 100-Continue\r\n\r\n") as [one]:
+        said = await ended(one)
+        assert said.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 403 ")
+        assert b"read only" in said
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,6 @@ SPECS: list[tuple[ContainerSpec, str, list[str]]] = [
     (PLAIN, "gb10", ["/dev/infiniband", "lock memory"]),
     (replace(PLAIN, devices=("/dev/infiniband/uverbs0",), ulimits={"memlock": -1}), "gb10", []),
     (replace(PLAIN, devices=("/dev/infiniband",), cap_add=("IPC_LOCK",)), "gb10", []),
-    (ContainerSpec(network="bridge"), "gb10", ["network of its own"]),
     (ContainerSpec(ipc="private"), "gb10", ["64 MiB"]),
     (ContainerSpec(ipc="private", shm_size="16g"), "gb10", []),
     (ContainerSpec(ipc="private", shm_size="128m"), "gb10", ["128 MiB"]),
@@ -74,8 +73,8 @@ def test_container_spec(spec: ContainerSpec, hardware: str, words: list[str]) ->
     assert all(word in text for word, (_, _, text) in zip(words, found, strict=True))
 
 
-def test_one_node_needs_no_host_network() -> None:
-    alone = scene(container=ContainerSpec(network="bridge", privileged=False), nodes=(SPARK1,), hardware="gb10")
+def test_one_node_needs_no_rdma() -> None:
+    alone = scene(container=ContainerSpec(privileged=False), nodes=(SPARK1,), hardware="gb10")
     assert said(container_spec.CHECK, alone) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import select
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -302,6 +303,38 @@ def test_a_second_sparkd_on_the_same_state_is_told_who_has_it(tmp_path: Path) ->
         process.kill()
         process.wait(30)
         second.lock()  # however the first one ended, its lock is gone
+
+
+async def test_a_state_folder_made_anew_is_locked_again(tmp_path: Path) -> None:
+    """After `rm -rf state` a second sparkd got past the lock, and both had ranks to start."""
+    folder = tmp_path / "state"
+    one = Journal(folder)
+    one.lock()
+    await one.open()
+    shutil.rmtree(folder)
+    await one.save_intent("ds4", Intent(wanted="stopped"))
+    with pytest.raises(AlreadyOwned):
+        Journal(folder).lock()
+    await one.aclose()
+    Journal(folder).lock()
+
+
+async def test_a_state_folder_that_another_sparkd_took_meanwhile_is_not_written(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    one = Journal(folder)
+    one.lock()
+    await one.open()
+    shutil.rmtree(folder)
+    second = Journal(folder)
+    second.lock()
+    with pytest.raises(JournalError, match="one state has one sparkd"):
+        await one.save_intent("ds4", Intent(wanted="stopped"))
+    await one.save_state("ds4", State())
+    assert one.read_only
+    assert not (folder / "journal.db").exists()
+    await one.aclose()
+    with pytest.raises(AlreadyOwned):
+        Journal(folder).lock()
 
 
 def test_the_lock_is_not_inherited_by_children(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from sparkd.node import config, node, server
 from sparkd.node.probes import PROBES
 from sparkd.node.server import Server
 
-from .service import Connection, Service, wait_for
+from .service import OWNER, Connection, Service, wait_for
 
 
 @pytest.fixture
@@ -53,6 +53,19 @@ def test_silent_connections_give_way_to_who_asks(full: Path) -> None:
     assert silent[15].ask("hello")["ok"], "the longest silence went first, and one place is enough"
     for one in silent:
         one.__exit__()
+
+
+def test_nothing_is_done_for_a_connection_that_has_just_given_way(tmp_path: Path) -> None:
+    """Its request came at the same moment; its answer could not be sent, so nobody would know that it was obeyed."""
+    this = node.this(config.Config(state_dir=str(tmp_path / "state")))
+    ours, theirs = socket.socketpair()
+    serving = Server(this)
+    assert serving._slots.acquire(blocking=False)
+    with theirs:
+        theirs.sendall(b'{"v":1,"op":"claim","owner":"%s"}\n' % OWNER.encode())
+        serving._session(ours)
+        assert theirs.recv(4096) == b""
+    assert this.owner.owner is None
 
 
 def test_an_answer_that_nobody_would_read_is_a_refusal(unstarted: Service) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from sparkd.facts import caches, engines, holders, ipc, memory, pressure
 from sparkd.model.snapshot import EngineProcess
-from sparkd.node import boot_memory, cgroups, procfs
+from sparkd.node import boot_memory, cgroups, emptying, procfs
 from sparkd.node.probes import ipc as ipc_probe
 from sparkd.node.probes.engines import is_engine
 from sparkd.node.refusal import Refusal
@@ -232,6 +232,27 @@ def test_caches_are_measured_and_emptied(node: Connection, tmp_path: Path) -> No
     assert freed[missing] == 0
     assert list(cache.iterdir()) == []
     assert (tmp_path / "kept/model").exists(), "what a link leads to stays"
+
+
+def test_a_link_put_into_the_path_meanwhile_leads_nowhere(tmp_path: Path) -> None:
+    """Whoever owns a folder above a cache can do that between the look and the emptying, which is root's."""
+    cache = filled(tmp_path / "milo/vllm")
+    other = filled(tmp_path / "other/vllm")
+    looked_at = cache.stat()
+    (tmp_path / "milo").rename(tmp_path / "milo.old")
+    (tmp_path / "milo").symlink_to(tmp_path / "other")
+    for path in (cache, other):  # through the link; and a folder that is not the one that was looked at
+        said = emptying_of(path, looked_at)
+        assert said.returncode == 1
+        assert said.stderr
+    assert (other / "torch_compile_cache/ab/graph.so").exists()
+    assert emptying_of(tmp_path / "milo.old/vllm", looked_at).returncode == 0
+    assert list((tmp_path / "milo.old/vllm").iterdir()) == []
+
+
+def emptying_of(path: Path, looked_at: os.stat_result) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-I", "-S", emptying.__file__, str(looked_at.st_dev), str(looked_at.st_ino), str(path)]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
 
 
 def test_what_is_no_cache_is_refused(node: Connection, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,8 @@ def test_fifty_clients_at_once_are_served_or_politely_refused(service: Service) 
 
         def client() -> None:
             start.wait()
-            for _ in range(200):
+            ends = time.monotonic() + 50
+            while time.monotonic() < ends:  # not a number of tries: refusals are quick, and places come back slowly
                 with service.connect() as connection:
                     try:
                         connection.send(b'{"v":1,"op":"hello"}\n')
@@ -121,6 +123,21 @@ def test_fifty_clients_at_once_are_served_or_politely_refused(service: Service) 
             thread.join(60)
         assert sum(answer["ok"] is True for answer in answers) == 50
         assert {answer["code"] for answer in answers if not answer["ok"]} <= {"refused"}
+
+
+def test_a_refused_client_that_is_gone_already_ends_nothing(service: Service) -> None:
+    held = [service.connect() for _ in range(16)]
+    assert all(connection.ask("hello")["ok"] for connection in held)
+    assert service.process is not None
+    service.process.send_signal(signal.SIGSTOP)
+    for _ in range(20):
+        service.connect().__exit__()
+    service.process.send_signal(signal.SIGCONT)
+    held[0].__exit__()
+    wait_for("a free place", lambda: _answer(service).get("ok") is True)
+    for connection in held[1:]:
+        assert connection.ask("hello")["ok"]
+        connection.__exit__()
 
 
 def test_the_seventeenth_connection_is_refused_with_a_reason(service: Service) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -57,9 +58,19 @@ def test_no_tool_and_no_journal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert gpu_fact.parse(gpu.probe({}, 5.0)).smi == "missing"
 
 
-def test_links_and_versions_of_this_machine() -> None:
+@pytest.mark.skipif(shutil.which("ip") is None, reason="there is no ip here (Debian: iproute2)")
+def test_links_of_this_machine() -> None:
     found = links_fact.parse(links.probe({}, 5.0))
     assert all(one.mtu > 0 for one in found.interfaces)
+
+
+def test_links_without_the_tool_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Refusal, match="iproute2"):
+        links.probe({}, 5.0)
+
+
+def test_versions_of_this_machine() -> None:
     assert versions_fact.parse(versions.probe({}, 1.0))["kernel"] == os.uname().release
 
 
