@@ -343,7 +343,8 @@ def test_a_unit_of_that_name_that_is_not_ours_blocks_and_stays(alone: Daemon) ->
 
 @pytest.mark.real
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("nodes", [1, 2])
+# CI has room for two starts of the real engine here: both nodes; one node alone is nightly.
+@pytest.mark.parametrize("nodes", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_real_vllm_in_a_venv(lab: Lab, nodes: int) -> None:
     """Start, adopt under load, a rank that dies while sparkd is away, group restart, stop."""
     with without_docker(lab, real=True, nodes=nodes, command=f"{VENV}/bin/vllm") as real:
