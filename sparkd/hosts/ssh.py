@@ -10,6 +10,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import asyncssh
@@ -30,6 +31,8 @@ CONNECT_S = 10.0
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 15.0
 """Between the beginnings of two attempts, so that a rebooted node is back 15 s after its sshd at the latest."""
 CLOSE_S = 1.0
+OPEN_S = 20.0
+"""For the node to open a channel: as long as for an answer to keepalives, and like those a matter of milliseconds."""
 WATCH_S = 5.0
 """Between two looks at our own socket files: without them a connection is of no use to anybody, and it would be kept."""
 SOCKET_PATH_BYTES = 107
@@ -86,6 +89,7 @@ class SshHost:
         client = _Client()
         try:
             async with self._connected(client) as connection:
+                _limit_opening(connection, client)
                 await self._forward(connection)
                 self._now_connected()
                 await self._until_lost(connection)
@@ -174,4 +178,23 @@ class _Client(asyncssh.SSHClient):
     ended_by: Exception | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.ended_by = exc
+        self.ended_by = self.ended_by or exc
+
+
+def _limit_opening(connection: asyncssh.SSHClientConnection, client: _Client) -> None:
+    """End the connection when the node answers its keepalives, but opens no channel.
+
+    asyncssh waits for ever then, with two tasks and a descriptor for every dial, and there is no setting for it.
+    """
+    opened = connection.create_unix_connection
+
+    async def within(*args: Any, **options: Any) -> Any:
+        try:
+            with anyio.fail_after(OPEN_S):
+                return await opened(*args, **options)
+        except TimeoutError:
+            client.ended_by = OSError(f"it answers, but opens no channel within {OPEN_S:g} s; connecting again")
+            connection.abort()
+            raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, str(client.ended_by)) from None
+
+    connection.create_unix_connection = within  # type: ignore[method-assign]
