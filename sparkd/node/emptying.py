@@ -48,20 +48,19 @@ def emptied(folder: int, device: int) -> Iterator[OSError]:
             yield error
 
 
-def main(device: str, inode: str, path: str) -> int:
+def main(device: str, inode: str, path: str) -> None:
+    """Raises OSError for another folder than that, and the first trouble where something could not be removed."""
     folder = opened(path)
     status = os.fstat(folder)
     if (status.st_dev, status.st_ino) != (int(device), int(inode)):
-        print(f"{path} is another folder than a moment ago", file=sys.stderr)
-        return 1
+        raise OSError(f"{path} is another folder than a moment ago")
     troubles = list(emptied(folder, status.st_dev))
-    for trouble in troubles[:1]:
-        print(trouble, file=sys.stderr)
-    return 1 if troubles else 0
+    if troubles:
+        raise troubles[0]
 
 
 if __name__ == "__main__":
     try:
-        sys.exit(main(*sys.argv[1:]))
+        main(*sys.argv[1:])
     except OSError as error:
         sys.exit(str(error))
