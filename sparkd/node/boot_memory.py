@@ -39,7 +39,7 @@ def record(state_dir: str, boot: procfs.BootIdentity) -> None:
     """At the start of the service: note the figures of this boot, or read those noted by an earlier run in it."""
     path, identity = os.path.join(state_dir, FILE), f"{boot.boot_id}:{boot.pid1_ticks}"
     known = _noted(path, identity)
-    if not known and _uptime_s(boot) < YOUNG_S:
+    if not known and procfs.boot_age_s(boot) < YOUNG_S:
         known = figures()
         try:
             _write(path, {"boot": identity, "figures": known})
@@ -47,12 +47,6 @@ def record(state_dir: str, boot: procfs.BootIdentity) -> None:
             log.error(f"{path}: {error}")
     _RECORDED.clear()
     _RECORDED.update(known)
-
-
-def _uptime_s(boot: procfs.BootIdentity) -> float:
-    """Since PID 1 was started: a node that is a container is younger than its kernel."""
-    uptime_s = float(procfs.read("/proc/uptime").split()[0])
-    return uptime_s - boot.pid1_ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _noted(path: str, identity: str) -> Mapping[str, int]:

@@ -7,7 +7,7 @@ import re
 from sparkd.node import procfs
 
 NOBODY = "-"
-_CONTAINER = re.compile(r"(?:.*-)?([0-9a-f]{64})(?:\.scope)?")
+CONTAINER = re.compile(r"(?:.*-)?([0-9a-f]{64})(?:\.scope)?")
 """`docker/ID` by cgroupfs, `docker-ID.scope` by systemd; podman and containerd write other words before the dash."""
 _UNIT = re.compile(r"[^/\s]+\.(service|scope)")
 
@@ -26,7 +26,7 @@ def owner_of(cgroup: str) -> str:
     unit = NOBODY
     for line in cgroup.splitlines():
         for group in reversed(line.partition(":")[2].partition(":")[2].split("/")):
-            container = _CONTAINER.fullmatch(group)
+            container = CONTAINER.fullmatch(group)
             if container:
                 return container.group(1)
             if _UNIT.fullmatch(group):

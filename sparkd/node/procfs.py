@@ -71,6 +71,25 @@ def stat(pid: object) -> Stat:
     )
 
 
+def title(pid: object, found: Stat, limit: int) -> str:
+    """What the process calls itself, as one printable line; control characters separate arguments, and would break it."""
+    return shown(read(f"/proc/{pid}/cmdline", limit).decode("utf-8", "replace"), found)
+
+
+def shown(words: str, found: Stat) -> str:
+    """The same of a command line that was read already."""
+    return printable(words) or f"[{printable(found.comm)}]"
+
+
+def printable(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text).strip()
+
+
+def boot_age_s(boot: BootIdentity) -> float:
+    """Since PID 1 was started: a node that is a container is younger than its kernel."""
+    return float(read("/proc/uptime").split()[0]) - boot.pid1_ticks / os.sysconf("SC_CLK_TCK")
+
+
 def boot_identity() -> BootIdentity:
     boot_id = read("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
     return BootIdentity(boot_id, stat(1).start_ticks)

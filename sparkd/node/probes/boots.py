@@ -38,7 +38,7 @@ _BEFORE: dict[str, list[str]] = {}
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
     boot = procfs.boot_identity()
     key = f"{boot.boot_id}:{boot.pid1_ticks}"
-    up_s = float(procfs.read("/proc/uptime").split()[0]) - boot.pid1_ticks / os.sysconf("SC_CLK_TCK")
+    up_s = procfs.boot_age_s(boot)
     if key not in _BEFORE:
         _BEFORE[key] = list(_before(time.time() - up_s, deadline_s * 0.9))
     found = dict(line.split(" ", 1) for line in versions.probe({}, deadline_s).splitlines())

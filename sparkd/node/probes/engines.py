@@ -60,10 +60,9 @@ def _line(pid: str, title: str, ports: list[int]) -> str:
     uptime_s = float(procfs.read("/proc/uptime").split()[0])
     age_s = max(0.0, uptime_s - stat.start_ticks / os.sysconf("SC_CLK_TCK"))
     listens = ",".join(map(str, sorted(ports))) or "-"
-    shown = "".join(char if char.isprintable() else " " for char in title).strip() or f"[{stat.comm}]"
     return (
         f"{pid} {stat.ppid} {stat.start_ticks} {stat.state} {stat.rss_bytes} {owner} "
-        f"{age_s:.0f} {listens} {_mark(pid, owner) or '-'} {shown}\n"
+        f"{age_s:.0f} {listens} {_mark(pid, owner) or '-'} {procfs.shown(title, stat)}\n"
     )
 
 

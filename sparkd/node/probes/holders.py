@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 from typing import Any, Iterator, Mapping
 
-from sparkd.node import boot_memory, cgroups, procfs
+from sparkd.node import boot_memory, cgroups, mounts, procfs
 
 MOST = 12
 """Processes that are told."""
 MAX_TITLE_BYTES = 200
-ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
-"""As mountinfo writes them."""
 
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
@@ -49,32 +47,22 @@ def _own_pages(pid: object) -> int:
 def _process(pid: int) -> str:
     stat = procfs.stat(pid)
     count = _own_pages(pid) * os.sysconf("SC_PAGE_SIZE")
-    title = procfs.read(f"/proc/{pid}/cmdline", MAX_TITLE_BYTES).decode("utf-8", "replace")
-    shown = "".join(char if char.isprintable() else " " for char in title).strip() or f"[{stat.comm}]"
-    return f"process {pid} {stat.ppid} {stat.start_ticks} {stat.state} {count} {cgroups.owner(pid)} {shown}\n"
+    title = procfs.title(pid, stat, MAX_TITLE_BYTES)
+    return f"process {pid} {stat.ppid} {stat.start_ticks} {stat.state} {count} {cgroups.owner(pid)} {title}\n"
 
 
 def _tmpfs() -> list[tuple[str, int]]:
-    """(mount point, bytes in use) of each, biggest first. As PID 1 sees them: this service has mounts of its own."""
-    try:
-        table, root = procfs.read("/proc/1/mountinfo"), "/proc/1/root"
-        os.statvfs(root)
-    except PermissionError:  # the machine's init is closed even to root in some sandboxes
-        table, root = procfs.read("/proc/self/mountinfo"), ""
-    found: dict[bytes, tuple[str, int]] = {}
-    for line in table.splitlines():
-        fields, _, tail = line.partition(b" - ")
-        words = fields.split()
-        if not tail.startswith(b"tmpfs ") or words[2] in found:
+    """(mount point, bytes in use) of each, biggest first, the same one mounted twice only once."""
+    table, root = mounts.table()
+    found: dict[str, tuple[str, int]] = {}
+    for mount in table:
+        if mount.kind != "tmpfs" or mount.device in found:
             continue
-        path = os.fsdecode(words[4])
-        for escaped, char in ESCAPES:
-            path = path.replace(escaped, char)
         try:
-            usage = os.statvfs(root + path)
+            usage = os.statvfs(root + mount.point)
         except OSError:  # unmounted meanwhile, or under a mount that hides it
             continue
-        found[words[2]] = (path, (usage.f_blocks - usage.f_bfree) * usage.f_frsize)
+        found[mount.device] = (mount.point, (usage.f_blocks - usage.f_bfree) * usage.f_frsize)
     return sorted(
         ((path, count) for path, count in found.values() if count and path.isprintable()), key=lambda one: -one[1]
     )

@@ -8,14 +8,12 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, NamedTuple, Optional
 
-from sparkd.node import arguments, procfs
+from sparkd.node import arguments, cgroups, procfs
 from sparkd.node.refusal import Refusal
 
 CONTAINER = re.compile(r"[0-9a-f]{12,64}")
 UNIT = re.compile(r"[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]*")
 MAX_TITLE_BYTES = 8192
-_CONTAINER_GROUP = re.compile(r"(?:.*-)?([0-9a-f]{64})(?:\.scope)?")
-"""`docker/ID` by cgroupfs, `docker-ID.scope` by systemd; podman and containerd write other words before the dash."""
 
 
 class Wanted(NamedTuple):
@@ -40,7 +38,7 @@ class Wanted(NamedTuple):
     def _named(self, group: str) -> Optional[str]:
         if group in self.units:
             return group
-        match = _CONTAINER_GROUP.fullmatch(group)
+        match = cgroups.CONTAINER.fullmatch(group)
         if not match:
             return None
         return next((container for container in self.containers if match.group(1).startswith(container)), None)
@@ -71,14 +69,8 @@ def _line(pid: str, wanted: Wanted) -> Optional[str]:
     if not owner and not (wanted.environ and _in_environment(pid, wanted.environ)):
         return None
     found = procfs.stat(pid)
-    title = _printable(procfs.read(f"/proc/{pid}/cmdline", MAX_TITLE_BYTES).decode("utf-8", "replace"))
-    title = title or f"[{_printable(found.comm)}]"
+    title = procfs.title(pid, found, MAX_TITLE_BYTES)
     return f"{pid} {found.ppid} {found.start_ticks} {found.state} {found.rss_bytes} {owner or '-'} {title}\n"
-
-
-def _printable(title: str) -> str:
-    """Zero bytes and control characters as spaces: they separate arguments, and would break the line format."""
-    return "".join(char if char.isprintable() else " " for char in title).strip()
 
 
 def _in_environment(pid: str, pairs: frozenset[bytes]) -> bool:
