@@ -42,7 +42,7 @@ class Checker:
     found: dict[str, Checked] = field(default_factory=dict)
     """Deployment -> the last run that ended."""
     boots: dict[str, tuple[str, Boots]] = field(default_factory=dict)
-    """Node -> which boot it was in, and what is known of how that came about."""
+    """Node -> which boot it was in, and what is known of how that came about; taken away by whoever tells it."""
     _running: dict[str, anyio.Event] = field(default_factory=dict)
     """Deployment -> set when the run under way has ended."""
 
@@ -94,7 +94,6 @@ class Checker:
             cluster=cluster,
             deployment=deployment,
             owner=self.owner,
-            generation=state.generation,
             running=state.phase in STARTING | {Phase.SERVE, Phase.PAUSED, Phase.ADOPTING},
             nodes={node: seen.nodes[node] for node in deployment.nodes},
         )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,10 +68,11 @@ def _owner(state: Path) -> str:
 async def _check(
     config: Config, config_path: Path, deployments: tuple[Deployment, ...], owner: str
 ) -> list[dict[str, Any]]:
-    with _run_dir() as run_dir:
+    # Sockets of the daemon itself are in another folder, so both may run.
+    with TemporaryDirectory(prefix="sparkd-") as run_dir:
         async with anyio.create_task_group() as group:
             changed = _Changed()
-            connections = Connections(reaching(run_dir, config_path), owner, changed, group)
+            connections = Connections(reaching(Path(run_dir), config_path), owner, changed, group)
             await connections.follow(config.cluster.nodes)
             seen = await _look(config, connections, deployments, changed)
             checker = Checker(Surveyor(connections.access, owner), owner, changed)
@@ -116,10 +115,3 @@ class _Changed:
     async def wait(self) -> None:
         self.event = anyio.Event()
         await self.event.wait()
-
-
-@contextmanager
-def _run_dir() -> Iterator[Path]:
-    """Sockets of the daemon itself are another folder's, so both may run."""
-    with TemporaryDirectory(prefix="sparkd-") as folder:
-        yield Path(folder)

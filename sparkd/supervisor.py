@@ -192,8 +192,9 @@ class Supervisor:
         for name in self.deployments:
             again |= await self._decide(name, self.snapshot)
         self._check(self.snapshot)
-        booted = self.checker.boots
-        await reboots.tell(self.journal, self.snapshot.nodes, booted, self.deployments.values(), self._record)
+        if self.checker.boots:  # the checks have read them anew, every few minutes
+            booted, self.checker.boots = self.checker.boots, {}
+            await reboots.tell(self.journal, self.snapshot.nodes, booted, self.deployments.values(), self._record)
         await self._forget_stopped()
         return again
 

@@ -9,10 +9,15 @@ from sparkd.model.check import Level
 from sparkd.model.config import ContainerSpec, Deployment
 from sparkd.model.size import parse_size, spoken
 
-SHM_BYTES = 256 << 20
+RANK_SHM_BYTES = 256 << 20
 """A head of two ranks leaves 184 MiB of segments behind when it is killed (evidence 17c): it had them in use."""
 DOCKER_SHM_BYTES = 64 << 20
 """Docker's own default."""
+
+
+def own_shm_bytes(spec: ContainerSpec) -> int:
+    """What a container with a /dev/shm of its own has."""
+    return parse_size(spec.shm_size) if spec.shm_size else DOCKER_SHM_BYTES
 
 
 def evaluate(scene: Scene) -> Iterator[Trouble]:
@@ -23,8 +28,8 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
 
 
 def _shared_memory(spec: ContainerSpec, file: str) -> Iterator[Trouble]:
-    size = parse_size(spec.shm_size) if spec.shm_size else DOCKER_SHM_BYTES
-    if spec.ipc != "host" and size < SHM_BYTES:
+    size = own_shm_bytes(spec)
+    if spec.ipc != "host" and size < RANK_SHM_BYTES:
         text = f"/dev/shm of the container has {spoken(size)}: the engine's ranks talk through it and need more"
         yield Trouble(None, text, f"in {file}: container: {{ipc: host}}, or shm_size: 16g")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from posixpath import isabs, join, normpath, relpath
+from posixpath import isabs, join, normpath
 
 from sparkd.checks.argv import Needed
 from sparkd.checks.scene import HOST, Ask, Check, Look, Place, Scene, Trouble
@@ -13,6 +13,7 @@ from sparkd.facts.containers import CONTAINERS, Contained
 from sparkd.facts.images import IMAGES
 from sparkd.facts.units import UNITS
 from sparkd.model.check import Level
+from sparkd.model.place import below, moved
 from sparkd.model.snapshot import Unknown
 
 
@@ -79,8 +80,8 @@ def _sought(scene: Scene, node: str, need: Needed) -> _Sought | None:
 def _in_image(scene: Scene, node: str, need: Needed) -> _Sought | None:
     """Where the image is not there, Docker fetches it."""
     for source, target in sorted(need.mounts, key=lambda pair: -len(pair[1])):
-        if _below(need.path, target):
-            return _Sought((Look(node, HOST, _moved(need.path, target, source)),), mount=True)
+        if below(need.path, target):
+            return _Sought((Look(node, HOST, moved(need.path, target, source)),), mount=True)
     image = _image(scene, node, need.place.name)
     return None if image is None else _Sought((Look(node, Place("image", image), need.path),))
 
@@ -91,9 +92,9 @@ def _in_container(scene: Scene, node: str, container: Contained, need: Needed) -
     paths = (need.path,) if isabs(need.path) else tuple(normpath(join(folder, need.path)) for folder in folders)
     if len(paths) == 1:
         mounts = sorted(container.mounts, key=lambda one: -len(one.target))
-        mount = next((one for one in mounts if _below(paths[0], one.target)), None)
+        mount = next((one for one in mounts if below(paths[0], one.target)), None)
         if mount is not None and mount.source:
-            return _Sought((Look(node, HOST, _moved(paths[0], mount.target, mount.source)),), mount=True)
+            return _Sought((Look(node, HOST, moved(paths[0], mount.target, mount.source)),), mount=True)
         if mount is not None:
             return _Sought((Look(node, Place("container", container.id), paths[0]),))
     here = tuple(Look(node, Place("container", container.id), path) for path in paths)
@@ -108,14 +109,6 @@ def _image(scene: Scene, node: str, ref: str) -> str | None:
     if isinstance(images, Unknown):
         return None
     return images.get(ref) or images.get(f"{ref}:latest")
-
-
-def _below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-def _moved(path: str, target: str, source: str) -> str:
-    return normpath(join(source, relpath(path, target)))
 
 
 def _others(scene: Scene, node: str) -> Iterator[Contained]:

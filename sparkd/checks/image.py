@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sparkd.checks.odd import odd_ones
 from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.decide.needs import no_image
 from sparkd.facts.image import IMAGE, Image
 from sparkd.facts.versions import VERSIONS
 from sparkd.model.check import Level
@@ -23,8 +24,8 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
         if isinstance(image, Image):
             found[node] = image
         else:
-            fix = f"on {node}: docker pull {ref}, or docker load it"
-            yield Trouble(node, f"image {ref} is not on {node}", fix, not_yet=True)
+            missing = no_image(node, str(ref))
+            yield Trouble(node, missing.text, missing.fix, not_yet=True)
     yield from _foreign(scene, found)
     _, odd = odd_ones({node: image.id for node, image in found.items()})
     for node in odd:

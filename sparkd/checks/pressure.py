@@ -12,7 +12,7 @@ from sparkd.facts.pressure import PRESSURE, Killer, Pressure
 from sparkd.model.check import Level
 from sparkd.model.decision import FailureClass
 from sparkd.model.size import spoken
-from sparkd.model.snapshot import Holders, NodeView, Unknown
+from sparkd.model.snapshot import Holders, NodeView, Unknown, is_container
 
 SOME_60, FULL_60 = 20.0, 5.0
 """Percent of the last minute. Loading weights from a disk makes a few percent of `some`; `full` means that all stood."""
@@ -77,7 +77,7 @@ def _earlyoom(argv: tuple[str, ...], total: int) -> int | None:
 
 
 def _tenants(view: NodeView, holders: Holders) -> Iterator[Trouble]:
-    ours = {one.id for one in view.ranks} | {f"{one.name}.service" for one in view.ranks}
+    ours = view.rank_owners
     found: dict[str, int] = {}
     for process in holders.processes:
         if process.owner not in ours:
@@ -85,7 +85,7 @@ def _tenants(view: NodeView, holders: Holders) -> Iterator[Trouble]:
             found[who] = found.get(who, 0) + process.rss_bytes
     for who, count in found.items():
         if count >= TENANT_BYTES:
-            name = f"container {who[:12]}" if len(who) == 64 and "." not in who else who
+            name = f"container {who[:12]}" if is_container(who) else who
             text = f"{name} has {spoken(count)} of {view.name}'s memory"
             yield Trouble(view.name, text, "move it elsewhere, or leave it room with `memory: {reserve: …}`", mild=True)
 

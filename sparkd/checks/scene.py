@@ -60,8 +60,6 @@ class Scene:
     cluster: Cluster
     deployment: Deployment
     owner: str
-    generation: int
-    """The current or last generation of the deployment, 0 before the first."""
     running: bool
     """Ranks of this deployment run, or are being started: their own ports and memory are theirs."""
     nodes: Mapping[str, NodeView]

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sparkd.checks.container_spec import RANK_SHM_BYTES, own_shm_bytes
 from sparkd.checks.scene import Check, Scene, Trouble
 from sparkd.facts.ipc import IPC, Ipc
 from sparkd.facts.shm import SHM
 from sparkd.model.check import Level
 from sparkd.model.decision import FailureClass
-from sparkd.model.size import parse_size, spoken
+from sparkd.model.size import spoken
 
-NEEDED_BYTES = 256 << 20
-"""A vLLM 0.32 rank makes 184 MiB of segments (evidence 17c)."""
-DOCKER_BYTES = 64 << 20
-"""Docker's own size for a container with /dev/shm of its own."""
 FIRST_USER = 1000
 """logind spares the users of services, whose ids are below (logind.conf(5), SYS_UID_MAX)."""
 
@@ -36,17 +33,17 @@ def _own_size(scene: Scene) -> Iterator[Trouble]:
     container = scene.deployment.container
     if scene.deployment.runtime != "docker" or container.ipc != "private":
         return
-    size = parse_size(container.shm_size) if container.shm_size else DOCKER_BYTES
-    if size < NEEDED_BYTES:
-        text = f"with `ipc: private` a rank has {spoken(size)} of shared memory, and needs {spoken(NEEDED_BYTES)}"
+    size = own_shm_bytes(container)
+    if size < RANK_SHM_BYTES:
+        text = f"with `ipc: private` a rank has {spoken(size)} of shared memory, and needs {spoken(RANK_SHM_BYTES)}"
         yield Trouble(None, text, "write `container: {ipc: host}`, or `shm_size: 1g`")
 
 
 def _room(scene: Scene, node: str, ipc: Ipc) -> Iterator[Trouble]:
     free = ipc.size_bytes - ipc.used_bytes
     shares = scene.deployment.runtime == "process" or scene.deployment.container.ipc == "host"
-    if shares and not scene.running and free < NEEDED_BYTES:
-        text = f"/dev/shm on {node} has {spoken(free)} of {spoken(ipc.size_bytes)} free; a rank needs {spoken(NEEDED_BYTES)}"
+    if shares and not scene.running and free < RANK_SHM_BYTES:
+        text = f"/dev/shm on {node} has {spoken(free)} of {spoken(ipc.size_bytes)} free; a rank needs {spoken(RANK_SHM_BYTES)}"
         yield Trouble(node, text, f"on {node}: ls -laS /dev/shm; mount -o remount,size=50% /dev/shm")
 
 

@@ -17,7 +17,7 @@ from sparkd.model.size import spoken
 def evaluate(scene: Scene) -> Iterator[Trouble]:
     for node, found in scene.each(ENGINES):
         view = replace(scene.nodes[node], engines=found)
-        ranks = {one.id for one in view.ranks} | {f"{one.name}.service" for one in view.ranks}
+        ranks = view.rank_owners
         groups: dict[str, list[Whose]] = {}
         for process in engines(view):
             if process.owner not in ranks:

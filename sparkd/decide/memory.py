@@ -12,7 +12,7 @@ from sparkd.decide.case import Case
 from sparkd.engines import ENGINES
 from sparkd.model.config import Deployment
 from sparkd.model.size import parse_size, spoken
-from sparkd.model.snapshot import Holders, Memory, NodeView, Unknown
+from sparkd.model.snapshot import Holders, Memory, NodeView, Unknown, is_container
 
 NAMED_BYTES = 256 << 20
 """Who has less is not worth a name."""
@@ -119,7 +119,7 @@ def _held(view: NodeView, memory: Memory, reads: str) -> Iterator[tuple[str, int
     yield from (("files in " + one.path, one.used_bytes) for one in view.holders.tmpfs)
     yield from containers(view.holders, _names(view)).items()
     for process in view.holders.processes:
-        if not _container(process.owner):
+        if not is_container(process.owner):
             program = process.title.split(" ")[0].rpartition("/")[2]
             yield f"{program} (pid {process.pid})", process.rss_bytes
     yield "the kernel and the GPU's driver", view.holders.unaccounted
@@ -129,14 +129,10 @@ def containers(holders: Holders, names: Mapping[str, str]) -> dict[str, int]:
     """Container, by name where sparkd knows it -> bytes of its biggest processes together."""
     found: dict[str, int] = {}
     for process in holders.processes:
-        if _container(process.owner):
+        if is_container(process.owner):
             name = f"container {names.get(process.owner, process.owner[:12])}"
             found[name] = found.get(name, 0) + process.rss_bytes
     return found
-
-
-def _container(owner: str) -> bool:
-    return len(owner) == 64 and "." not in owner
 
 
 def _names(view: NodeView) -> dict[str, str]:

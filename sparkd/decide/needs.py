@@ -24,13 +24,17 @@ class Missing:
         return f"{self.kind}:{self.node}:{self.what}"
 
 
+def no_image(node: str, image: str) -> Missing:
+    fix = f"on {node}: docker pull {image}, or docker load it"
+    return Missing("image", node, image, f"image {image} is not on {node}", fix)
+
+
 def missing(case: Case) -> list[Missing]:
     """Each thing a start needs that is known to be missing, node by node."""
     image, found = case.deployment.image, []
     for node, view in case.group.views.items():
         if image and not isinstance(view.images, Unknown) and view.images.get(image, "") is None:
-            fix = f"on {node}: docker pull {image}, or docker load it"
-            found.append(Missing("image", node, image, f"image {image} is not on {node}", fix))
+            found.append(no_image(node, image))
         found += _paths(case.deployment, node, view)
         user = case.deployment.user
         if user and not isinstance(view.users, Unknown) and view.users.get(user, 0) is None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sparkd.model.decision import ProcessTarget
+from sparkd.model.rank import unit_name
 from sparkd.model.snapshot import Boot, EngineProcess, NodeView, Unknown
 
 
@@ -40,7 +41,7 @@ def engines(view: NodeView) -> tuple[EngineProcess, ...]:
 def whose(process: EngineProcess, view: NodeView, owner: str) -> Whose:
     """`owner`: this sparkd's id."""
     ours = {one.id: one for one in view.ranks if one.owner == owner}
-    units = {f"{one.name}.service": one for one in ours.values()}
+    units = {unit_name(one.name): one for one in ours.values()}
     rank = ours.get(process.owner) or units.get(process.owner)
     if rank is not None:
         return Whose(
@@ -87,8 +88,7 @@ def target(process: EngineProcess, view: NodeView) -> ProcessTarget | None:
 
 def orphans(deployment: str, view: NodeView, owner: str) -> Mapping[int, EngineProcess]:
     """pid -> engine processes marked as this deployment's whose container or unit is known to be gone."""
-    kept = {one.id for one in view.ranks} | {f"{one.name}.service" for one in view.ranks}
-    found = {}
+    kept, found = view.rank_owners, {}
     for one in engines(view):
         unseen = one.container is not None and isinstance(view.containers, Unknown)
         marked = one.mark is not None and one.mark[:2] == (owner, deployment)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from sparkd.facts import Fact, records
+from sparkd.facts.processes import HEAD
 from sparkd.model.snapshot import EngineProcess
 
-_LINE = re.compile(r"(\d+) (\d+) (\d+) ([A-Za-z]) (\d+) (\S+) (\d+) (-|\d+(?:,\d+)*) (\S+) (.+)")
+_LINE = re.compile(rf"{HEAD} (\d+) (-|\d+(?:,\d+)*) (\S+) (.+)")
 _MARK = re.compile(r"([^/]+)/([^/]+)/(\d{1,18})")
 
 

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 
 from sparkd.facts import Fact, FactError, lines
+from sparkd.facts.processes import HEAD, head
 from sparkd.model.snapshot import Holders, Process, Tmpfs
 
 _FIGURE = re.compile(r"(now|boot) ([A-Za-z0-9_()]+) (\d+)")
 _TMPFS = re.compile(r"tmpfs (\d+) (/.*)")
-_PROCESS = re.compile(r"process (\d+) (\d+) (\d+) ([A-Za-z]) (\d+) (\S+) (.+)")
+_PROCESS = re.compile(rf"process {HEAD} (.+)")
 _KNOWN = ("MemFree", "Buffers", "Cached", "AnonPages", "Slab")
 """Every kernel has these; all of it that is not MemTotal is somebody's."""
 _MORE = ("SwapCached", "KernelStack", "PageTables", "SecPageTables", "VmallocUsed", "Percpu", "Hugetlb")
@@ -26,16 +27,11 @@ def parse(text: str) -> Holders:
         elif match := _TMPFS.fullmatch(line):
             tmpfs.append(Tmpfs(match[2], int(match[1])))
         elif match := _PROCESS.fullmatch(line):
-            processes.append(_process(match))
+            processes.append(head(match, match[7]))
         else:
             raise FactError(f"unexpected line {line[:80]!r}")
     at_boot = unaccounted(figures["boot"]) if figures["boot"] else None
     return Holders(tuple(tmpfs), tuple(processes), unaccounted(figures["now"]), at_boot)
-
-
-def _process(match: re.Match[str]) -> Process:
-    pid, ppid, ticks, state, own, owner, title = match.groups()
-    return Process(int(pid), int(ppid), int(ticks), state, int(own), owner, title)
 
 
 def unaccounted(figures: Mapping[str, int]) -> int:

@@ -38,9 +38,6 @@ class Links:
     interfaces: tuple[Interface, ...]
     rdma: tuple[RdmaPort, ...]
 
-    def named(self, name: str) -> Interface | None:
-        return next((one for one in self.interfaces if one.name == name), None)
-
     def having(self, address: str) -> Interface | None:
         return next((one for one in self.interfaces if address in one.addresses), None)
 

@@ -7,19 +7,22 @@ import re
 from sparkd.facts import records
 from sparkd.model.snapshot import Process
 
-_LINE = re.compile(r"(\d+) (\d+) (\d+) ([A-Za-z]) (\d+) (\S+) (.+)")
+HEAD = r"(\d+) (\d+) (\d+) ([A-Za-z]) (\d+) (\S+)"
+"""With what every line about a process begins; `head` reads it."""
+_LINE = re.compile(rf"{HEAD} (.+)")
 
 
 def parse(text: str) -> tuple[Process, ...]:
-    return tuple(
-        Process(
-            pid=int(match[1]),
-            ppid=int(match[2]),
-            start_ticks=int(match[3]),
-            state=match[4],
-            rss_bytes=int(match[5]),
-            owner=match[6],
-            title=match[7],
-        )
-        for match in records(text, _LINE)
+    return tuple(head(match, match[7]) for match in records(text, _LINE))
+
+
+def head(match: re.Match[str], title: str) -> Process:
+    return Process(
+        pid=int(match[1]),
+        ppid=int(match[2]),
+        start_ticks=int(match[3]),
+        state=match[4],
+        rss_bytes=int(match[5]),
+        owner=match[6],
+        title=title,
     )

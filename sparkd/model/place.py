@@ -24,11 +24,11 @@ def where(deployment: Deployment, path: str) -> tuple[Place, str]:
     """The innermost mount counts, as it does in the container."""
     if deployment.runtime != "docker" or deployment.image is None:
         return HOST, normpath(path)
-    below = [mount for mount in deployment.container.mounts if _is_below(path, mount.target)]
-    if not below:
+    mounts = [mount for mount in deployment.container.mounts if below(path, mount.target)]
+    if not mounts:
         return Place("image", deployment.image), normpath(path)
-    mount = max(below, key=lambda one: len(one.target))
-    return HOST, normpath(join(mount.source, relpath(path, mount.target)))
+    mount = max(mounts, key=lambda one: len(one.target))
+    return HOST, moved(path, mount.target, mount.source)
 
 
 def on_node(deployment: Deployment, path: str) -> str | None:
@@ -37,5 +37,11 @@ def on_node(deployment: Deployment, path: str) -> str | None:
     return found if place is HOST else None
 
 
-def _is_below(path: str, folder: str) -> bool:
+def below(path: str, folder: str) -> bool:
+    """Is it the folder itself, or in it?"""
     return normpath(path) == normpath(folder) or normpath(path).startswith(normpath(folder).rstrip("/") + "/")
+
+
+def moved(path: str, target: str, source: str) -> str:
+    """A path below the target of a mount, as it is below its source."""
+    return normpath(join(source, relpath(path, target)))

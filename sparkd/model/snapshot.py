@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sparkd.model.check import Checked
 from sparkd.model.config import Cleanup
 from sparkd.model.decision import Action
+from sparkd.model.rank import unit_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,11 @@ class DockerUnit:
     start_ticks: int = 0
 
 
+def is_container(owner: str) -> bool:
+    """Is this owner of a control group a container's id? Units have a dot in their names."""
+    return len(owner) == 64 and "." not in owner
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     pid: int
@@ -92,7 +98,7 @@ class EngineProcess:
     @property
     def container(self) -> str | None:
         """Id of the container it runs in, None outside of any."""
-        return self.owner if len(self.owner) == 64 and "." not in self.owner else None
+        return self.owner if is_container(self.owner) else None
 
     @property
     def unit(self) -> str | None:
@@ -223,6 +229,11 @@ class NodeView:
         kept_by = {"docker": (self.docker, self.containers), "process": (self.units,)}
         facts = (self.boot, *kept_by.get(runtime, ()))
         return next((fact for fact in facts if isinstance(fact, Unknown)), None)
+
+    @property
+    def rank_owners(self) -> frozenset[str]:
+        """Owners of the control groups of all those ranks: containers by id, units by name."""
+        return frozenset(owner for one in self.ranks for owner in (one.id, unit_name(one.name)))
 
     @property
     def ranks(self) -> tuple[Container, ...]:

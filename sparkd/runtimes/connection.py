@@ -117,6 +117,23 @@ async def find(docker: aiodocker.Docker, ref: str) -> dict[str, Any] | None:
     return found
 
 
+async def find_image(docker: aiodocker.Docker, ref: str) -> dict[str, Any] | None:
+    """Inspect of an image; None when it is not there."""
+    try:
+        return dict(await docker.images.inspect(ref))
+    except aiodocker.DockerError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+async def address(docker: aiodocker.Docker, path: str) -> str:
+    """For what aiodocker has no words for; the API's version is agreed on first."""
+    if docker.api_version == "auto":
+        await docker.version()
+    return f"{docker.docker_host}/{docker.api_version}/{path}"
+
+
 async def listed(docker: aiodocker.Docker, path: str, params: Mapping[str, str]) -> list[dict[str, Any]]:
     """A list that is one: aiodocker reads `{}` as an empty one, which would mean that nothing is there."""
     async with await stream(docker, path, params) as response:
@@ -128,10 +145,7 @@ async def listed(docker: aiodocker.Docker, path: str, params: Mapping[str, str])
 
 async def stream(docker: aiodocker.Docker, path: str, params: Mapping[str, str]) -> aiohttp.ClientResponse:
     """An answer that is read as it comes; the caller closes it. aiodocker's readers hide breaks, times and streams."""
-    if docker.api_version == "auto":
-        await docker.version()
-    url = f"{docker.docker_host}/{docker.api_version}/{path}"
-    response = await docker.session.get(url, params=params, timeout=ENDLESS)
+    response = await docker.session.get(await address(docker, path), params=params, timeout=ENDLESS)
     if response.status < 400:
         return response
     try:

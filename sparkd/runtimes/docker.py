@@ -24,7 +24,7 @@ from sparkd.model.rank import LABEL_DEPLOYMENT, RankSpec
 from sparkd.model.snapshot import Container
 from sparkd.render import create_body
 from sparkd.runtimes import containers
-from sparkd.runtimes.connection import Connection, find, listed, stream, understood
+from sparkd.runtimes.connection import Connection, find, find_image, listed, stream, understood
 from sparkd.runtimes.logs import LogLine, lines
 from sparkd.runtimes.refusals import reason
 
@@ -93,12 +93,8 @@ class DockerRuntime:
     async def image(self, ref: str) -> str | None:
         """The id of the image that `ref` names on this node, None without one."""
         async with self._connection.call("looking for an image", LOOK_S) as docker:
-            try:
-                return str((await docker.images.inspect(ref))["Id"])
-            except aiodocker.DockerError as error:
-                if error.status == 404:
-                    return None
-                raise
+            found = await find_image(docker, ref)
+            return None if found is None else str(found["Id"])
 
     # -------------------------------------------------------------------------------------------------------------- act
 

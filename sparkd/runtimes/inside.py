@@ -19,7 +19,7 @@ import aiodocker
 import aiohttp
 import anyio
 
-from sparkd.runtimes.connection import TIMEOUT, Connection, find, listed, understood
+from sparkd.runtimes.connection import TIMEOUT, Connection, address, find, find_image, listed, understood
 
 LOOK_S = 8.0
 """For one question. Listing every container with its inspect takes 30 ms each."""
@@ -69,12 +69,7 @@ class Inside:
     async def image(self, ref: str) -> dict[str, Any] | None:
         """Inspect of an image, None when it is not there."""
         async with self._connection.call("inspecting an image", LOOK_S) as docker:
-            try:
-                return dict(await docker.images.inspect(ref))
-            except aiodocker.DockerError as error:
-                if error.status == 404:
-                    return None
-                raise
+            return await find_image(docker, ref)
 
     @asynccontextmanager
     async def of_image(self, ref: str, owner: str) -> AsyncIterator[str]:
@@ -134,9 +129,7 @@ class Inside:
     async def _archive(self, method: str, container: str, path: str) -> AsyncIterator[aiohttp.ClientResponse]:
         """Docker's answer, empty where there is no such path."""
         async with self._connection.call("looking into a container", LOOK_S) as docker:
-            if docker.api_version == "auto":
-                await docker.version()
-            url = f"{docker.docker_host}/{docker.api_version}/containers/{container}/archive"
+            url = await address(docker, f"containers/{container}/archive")
             async with docker.session.request(method, url, params={"path": path}, timeout=TIMEOUT) as response:
                 if response.status >= 400 and response.status != 404:
                     raise aiodocker.DockerError(response.status, f"{path}: status {response.status}")

@@ -50,7 +50,6 @@ def scene(
         cluster=CLUSTER,
         deployment=replace(DEPLOYMENT, **deployment),
         owner="us",
-        generation=3,
         running=running,
         nodes={name: view(name) for name in NODES} | {one.name: one for one in views},
         facts={(node, fact.name): value for fact, nodes in (facts or {}).items() for node, value in nodes.items()},

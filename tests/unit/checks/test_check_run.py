@@ -21,7 +21,6 @@ SCENE = Scene(
     cluster=Cluster(cluster="desk", nodes=NODES),
     deployment=DEPLOYMENT,
     owner="us",
-    generation=1,
     running=False,
     nodes={},
     facts={("spark1", "load"): 0.5, ("spark2", "load"): 9.0},
