@@ -46,8 +46,7 @@ def files(utilization: float, reads: str) -> dict[str, str]:
     assert mount in text
     text = text.replace(mount, f"{mount}, {{source: {CACHE}, target: /root/.cache/vllm}}")
     policy = {**FAST_POLICY, "resource_retries": [1, 1, 1]}
-    # Each node of the lab imported the engine's image by itself: same content, another id.
-    text += f"memory: {{reads: {reads}}}\nchecks: {{image: off}}\n"
+    text += f"memory: {{reads: {reads}}}\n"
     return {"sparkd.yaml": f"{cluster(policy)}cleanup: {{swapoff: true}}\n", f"deployments/{NAME}.yaml": text}
 
 
