@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import shutil
 import subprocess
@@ -80,6 +81,15 @@ def _ctl(scene: Scene, *words: str, expected: int) -> None:
     done = subprocess.run(argv, env=environment, stderr=subprocess.STDOUT, check=False)
     if done.returncode != expected:
         raise DemoError(f"sparkd ctl {' '.join(words)} ended with {done.returncode} instead of {expected}")
+    _somebody_reads()
+
+
+def _somebody_reads() -> None:
+    """ctl ends well, and early, when its reader has gone: whoever reads the story has then gone too."""
+    output = select.poll()
+    output.register(sys.stdout.fileno(), 0)
+    if any(event & select.POLLERR for _, event in output.poll(0)):
+        raise BrokenPipeError
 
 
 def called() -> None:
