@@ -17,15 +17,15 @@ from anyio.abc import TaskGroup
 
 from sparkd import clock, reboots
 from sparkd.act.hands import Hands
-from sparkd.act.runner import perform
 from sparkd.checker import Checker
 from sparkd.chronicle import Chronicle
 from sparkd.decide.machine import step
+from sparkd.inflight import InFlight
 from sparkd.journal import Journal, JournalError
 from sparkd.ledger import Ledger, durable
 from sparkd.metrics import Counters
 from sparkd.model.config import Cluster, Config, Deployment
-from sparkd.model.decision import ASK_ENGINE, INTERRUPTIBLE, STARTING, Action, Decision, Intent, Phase, State
+from sparkd.model.decision import ASK_ENGINE, STARTING, Decision, Intent, State
 from sparkd.model.snapshot import Outcome, Snapshot
 from sparkd.observe import NodeAccess, Observer
 from sparkd.observe.survey import Surveyor
@@ -38,15 +38,6 @@ READABLE_S = 5.0
 """For a node to be connected, before it is checked as it is: an SSH connection takes 0.2 s."""
 GAP_S = 0.1
 """Between two looks at the least, however much Docker has to say."""
-
-
-@dataclass(slots=True)
-class Deed:
-    """An action in flight."""
-
-    action: Action
-    started_at: float
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
 
 @dataclass(slots=True)
@@ -67,11 +58,10 @@ class Supervisor:
     last_loop: float = 0.0
     between_looks: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while the loop looks and decides, and by whoever changes what it goes by."""
-    _deeds: dict[str, Deed] = field(default_factory=dict)
-    _outcomes: dict[str, Outcome] = field(default_factory=dict)
     _saved: dict[str, State] = field(default_factory=dict)
     chronicle: Chronicle = field(init=False)
     checker: Checker = field(init=False)
+    in_flight: InFlight = field(init=False)
     _observer: Observer = field(init=False)
     _group: TaskGroup | None = None
     _wake: anyio.Event = field(default_factory=anyio.Event)
@@ -82,6 +72,7 @@ class Supervisor:
         self.chronicle = Chronicle(self.journal, self.counters)
         self.checker = Checker(Surveyor(self.access, self.owner), self.owner, self.wake)
         self._observer = Observer(self.cluster, self.access, self.owner)
+        self.in_flight = InFlight(self._hands, self._ended, self.wake)
         self.states, self.intents = self.ledger.states, self.ledger.intents
 
     @property
@@ -95,21 +86,21 @@ class Supervisor:
 
     async def reload(self, config: Config) -> None:
         """Go on with another configuration; the caller holds `between_looks`."""
-        for name in await self.ledger.reload(config, self._deeds):
+        for name in await self.ledger.reload(config, self.in_flight):
             self._forget(name)
         self._observer.configure(config.cluster)
         self.wake()
 
     async def _forget_stopped(self) -> None:
         """Without a usable file a deployment goes on until it is stopped, and no longer."""
-        for name in self.ledger.stopped_without_a_file(self._deeds):
+        for name in self.ledger.stopped_without_a_file(self.in_flight):
             await self._record(name, "removed", "it has no usable file and nothing of it runs: removed", "removed")
             self.ledger.drop(name)
             self._forget(name)
 
     def _forget(self, name: str) -> None:
         self.decisions.pop(name, None)
-        self._outcomes.pop(name, None)
+        self.in_flight.forget(name)
         self._saved.pop(name, None)
 
     # ------------------------------------------------------------------------------------------------------------ start
@@ -183,9 +174,8 @@ class Supervisor:
         began = clock.now()
         looked = await self._observer.look(self.ledger.looked_for(), self.states)
         await self._found_again(looked)
-        outcomes = {name: one for name, one in self._outcomes.items() if one.ended_at <= began}
-        busy = {name: deed.action for name, deed in self._deeds.items()}
-        self.snapshot = replace(looked, outcomes=outcomes, busy=busy, checks=dict(self.checker.found))
+        ended, busy = self.in_flight.outcomes(began), self.in_flight.actions()
+        self.snapshot = replace(looked, outcomes=ended, busy=busy, checks=dict(self.checker.found))
         self._looked.set()
         self._looked = anyio.Event()
         again = False
@@ -243,10 +233,9 @@ class Supervisor:
                 await self._record(name, "found", f"{', '.join(sorted(found))} is back", "node-found")
 
     async def _decide(self, name: str, snapshot: Snapshot) -> bool:
-        deed = self._deeds.get(name)
-        if deed is not None and not isinstance(deed.action, INTERRUPTIBLE):
+        if self.in_flight.binds(name):
             return False
-        if name in self._outcomes and name not in snapshot.outcomes:
+        if self.in_flight.unseen(name, snapshot.outcomes):
             return True  # an action ended during this look: what was seen may be older than what was done
         moved = False
         for _ in range(CHAIN):
@@ -254,14 +243,15 @@ class Supervisor:
             deployment = self.deployments[name]
             decision = step(deployment, before, snapshot, self.intents[name], deployment.policy, clock.now())
             if name in snapshot.outcomes:  # shown once; one that ends meanwhile waits for the next look
-                del self._outcomes[name]
+                self.in_flight.forget(name)
                 snapshot = replace(snapshot, outcomes={})
             await self._adopt_decision(name, before, decision)
             moved |= decision.state.phase is not before.phase
             if decision.actions or decision.state.phase is before.phase:
                 break
-        self._act(name, decision)
-        return moved and name not in self._deeds
+        if self._group is not None:
+            self.in_flight.follow(self._group, name, decision)
+        return moved and name not in self.in_flight
 
     async def _adopt_decision(self, name: str, before: State, decision: Decision) -> None:
         self.states[name], self.decisions[name] = decision.state, decision
@@ -283,29 +273,8 @@ class Supervisor:
 
     # ---------------------------------------------------------------------------------------------------------- actions
 
-    def _act(self, name: str, decision: Decision) -> None:
-        deed, action = self._deeds.get(name), decision.actions[0] if decision.actions else None
-        if deed is not None:
-            same = type(deed.action) is type(action) and deed.action.generation == decision.state.generation  # type: ignore[union-attr]
-            if not same and (action is not None or decision.state.phase not in (Phase.WARMUP, Phase.SERVE)):
-                deed.scope.cancel()
-            return
-        if action is not None and self._group is not None:
-            self._deeds[name] = Deed(action, clock.now())
-            self._group.start_soon(self._perform, name, self._deeds[name])
-
-    async def _perform(self, name: str, deed: Deed) -> None:
-        with deed.scope:
-            try:
-                outcome = await perform(self._hands(name), deed.action)
-            except Exception:
-                # Part of the loop: a bug in one action must not end the supervision of everything else.
-                log.exception("action failed", deployment=name, hint="this is a bug in sparkd; please report it")
-                outcome = Outcome(deed.action, False, clock.now(), "a bug in sparkd, see its log", "bug")
-            self._outcomes[name] = outcome
-            await self.chronicle.ended(name, self.states[name], self.intents[name], deed.started_at, outcome)
-        self._deeds.pop(name, None)
-        self.wake()
+    async def _ended(self, name: str, started_at: float, outcome: Outcome) -> None:
+        await self.chronicle.ended(name, self.states[name], self.intents[name], started_at, outcome)
 
     def _hands(self, name: str) -> Hands:
         starting = {
