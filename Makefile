@@ -6,6 +6,8 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3.14 py
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest
+# The lab waits for engines most of its time: everything else is tested beside it (tests/conftest.py says what goes together).
+BESIDE := -n 2 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help demo test test-fast lint lab lab-down bench docs nightly clean
 
@@ -34,10 +36,10 @@ demo: $(VENV)/.ready
 	@$(BIN)/sparkd demo
 
 test: $(VENV)/.ready
-	$(PYTEST) tests -m "not nightly"
+	$(PYTEST) tests -m "not nightly" $(BESIDE)
 
 test-fast: $(VENV)/.ready
-	$(PYTEST) tests -m "not lab and not nightly"
+	$(PYTEST) tests -m "not lab and not nightly" $(BESIDE)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+
+TESTS = Path(__file__).parent
 
 # A test run started in the background of a shell ignores SIGINT, and so would every program that its tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -16,6 +19,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def anyio_backend() -> str:
     """asyncssh and aiodocker need asyncio."""
     return "asyncio"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Split the tests for `-n 2`: the lab is one, waits most of its time and goes first; the rest runs beside it, a folder at a time."""
+    for item in items:
+        folder = item.path.parent.relative_to(TESTS)
+        item.add_marker(pytest.mark.xdist_group("lab" if item.get_closest_marker("lab") else str(folder)))
+    items.sort(key=lambda item: item.get_closest_marker("lab") is None)
 
 
 @pytest.hookimpl(wrapper=True)

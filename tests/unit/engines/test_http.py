@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -33,14 +34,16 @@ class Engine:
         self.seen: list[web.Request] = []
         self.peers: set[object] = set()
         self.url = ""
+        self.reached = anyio.Event()
         self.gone = anyio.Event()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.seen.append(request)
-        await request.read()
-        assert request.transport is not None
-        self.peers.add(request.transport.get_extra_info("peername"))
+        self.reached.set()
         try:
+            await request.read()
+            assert request.transport is not None
+            self.peers.add(request.transport.get_extra_info("peername"))
             return await self.handlers[request.path](request)
         finally:
             if request.protocol.transport is None or request.protocol.transport.is_closing():
@@ -207,7 +210,8 @@ async def test_the_deadline_covers_everything(engine: Engine, before: tuple[str,
     with anyio.fail_after(5):
         found = await complete(engine, deadline_s=0.2)
         assert (found.ok, found.why) == (False, "not finished within 0.2 s")
-        await engine.gone.wait()
+        if engine.seen:  # on a busy machine the deadline can pass before the request has arrived
+            await engine.gone.wait()
 
 
 async def test_the_deadline_holds_against_a_slow_trickle(engine: Engine) -> None:
@@ -356,8 +360,10 @@ async def test_many_at_once_share_one_client(engine: Engine) -> None:
 async def test_cancelled_from_outside_it_lets_go(engine: Engine) -> None:
     engine.handlers[CHAT] = stall((ROLE,))
     with anyio.fail_after(5):
-        with anyio.move_on_after(0.2):
-            await complete(engine, deadline_s=60)
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(complete, engine, deadline_s=60))
+            await engine.reached.wait()
+            group.cancel_scope.cancel()
         await engine.gone.wait()
 
 
