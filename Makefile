@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest
 # The lab waits for engines most of its time: everything else is tested beside it (tests/conftest.py says what goes together).
-BESIDE := -n 2 --dist loadgroup --no-loadscope-reorder
+BESIDE := -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: help demo test test-fast lint lab lab-down bench docs nightly clean
 

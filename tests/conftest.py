@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
-from pathlib import Path
+from typing import Any
 
 import pytest
-
-TESTS = Path(__file__).parent
+from xdist.scheduler import LoadScopeScheduling
 
 # A test run started in the background of a shell ignores SIGINT, and so would every program that its tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -21,11 +20,21 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """For `-n 2`: a worker tests a folder at a time. The lab there is one of is one of them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = nodeid.partition("::")[0].rpartition("/")[0]
+        return "lab" if folder in ("tests/lab", "tests/integration/runtimes") else folder
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFolder:
+    return ByFolder(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Split the tests for `-n 2`: the lab is one, waits most of its time and goes first; the rest runs beside it, a folder at a time."""
-    for item in items:
-        folder = item.path.parent.relative_to(TESTS)
-        item.add_marker(pytest.mark.xdist_group("lab" if item.get_closest_marker("lab") else str(folder)))
+    """The lab waits most of its time, so it goes first and all else is tested beside it."""
     items.sort(key=lambda item: item.get_closest_marker("lab") is None)
 
 

@@ -37,6 +37,8 @@ START_S = 60.0
 """Create and start: 0.5 s on a quiet node; the NVIDIA hook and a disk busy with weights take longer."""
 STOP_MARGIN_S = 15.0
 """After SIGKILL. Docker itself gives up waiting for the exit after 10 s."""
+ROUNDING_S = 1e-6
+"""Docker counts nanoseconds; a float of today's Unix time is right to 0.2 microseconds, and may be after its own line."""
 REMOVE_S = 60.0
 POLL_S = 0.2
 LOGS_S = 15.0
@@ -162,11 +164,13 @@ class DockerRuntime:
         kept, size = deque[LogLine](), 0
         parameters = {"tail": str(min(tail, MAX_LOG_LINES))}
         if since is not None:
-            parameters["since"] = f"{since:.9f}"
+            parameters["since"] = f"{since - ROUNDING_S:.9f}"
         async with self._connection.call("reading a log", LOGS_S) as docker:
             response = await self._open_log(docker, container_id, parameters)
             try:
                 async for line in lines(response.content):
+                    if since is not None and line.at < since:
+                        continue
                     kept.append(line)
                     size += len(line.text)
                     while size > MAX_LOG_CHARS or len(kept) > MAX_LOG_LINES:

@@ -145,7 +145,7 @@ def test_one_part_that_fails_does_not_take_the_page_down() -> None:
     assert "sparkd_engine_requests" not in text
 
 
-@pytest.mark.parametrize("figure", [10**400, math.nan])
+@pytest.mark.parametrize("figure", [10**400, math.nan], ids=["huge", "nan"])
 def test_a_node_with_figures_that_are_none_costs_no_counter(figure: float) -> None:
     """A status that cannot be made took the whole page with it."""
     view, counters = a_view(), Counters()
