@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ def _finder(path: Path, used: set[Path]) -> Callable[[str], tuple[str, str] | No
 
     def find(name: str) -> tuple[str, str] | None:
         beside = path.parent / Path(name).name
-        if not name or beside == path or not beside.is_file():
+        if not name or beside == path or not isfile(beside):  # Path.is_file raises for a name that is too long for one
             return None
         try:
             text = _text(beside)

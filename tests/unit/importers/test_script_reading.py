@@ -211,6 +211,12 @@ def test_odd_text_never_ends_in_a_traceback(tmp_path: Path, text: str) -> None:
 # ---------------------------------------------------------------------------------------------------------- docker run
 
 
+def test_a_quote_that_swallowed_half_a_page_is_no_file_name(tmp_path: Path) -> None:
+    script = tmp_path / "notes.sh"
+    script.write_text(f"bash './{'a word ' * 60}'\nvllm serve m\n")
+    assert len(read_side(script).ranks) == 1
+
+
 def test_docker_run_says_how_the_container_is_made(tmp_path: Path) -> None:
     script = write(
         tmp_path,
