@@ -51,8 +51,10 @@ def _only_troubles() -> None:
 
 
 def _owner(state: Path) -> str:
-    """The daemon's, or the one it will have: made here it must be the daemon's to read."""
+    """The daemon's, or the one it will have: made here it must be the daemon's to read. Before its first start there is
+    no folder either; systemd gives one made here to the daemon's user (StateDirectory=)."""
     try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
         owner = owner_id(state / "owner", None)
         if os.geteuid() == 0:
             folder = state.stat()
