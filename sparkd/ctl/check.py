@@ -11,7 +11,7 @@ from sparkd.ctl.answers import AllChecks, Checks, Row, Status, read
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import NOT_SERVING
 from sparkd.ctl.names import pick
-from sparkd.ctl.text import Cell, Terminal, clean, count, labelled, table, terminal
+from sparkd.ctl.text import Cell, Terminal, clean, count, labelled, table, terminal, wrap
 
 CHECK_S = 30.0
 """A run ends after 16 s at the worst: two rounds of questions, each with its own deadline."""
@@ -51,16 +51,15 @@ def show_list(raw: dict[str, Any], as_json: bool) -> int:
 
 
 def lines(found: Checks, term: Terminal) -> Iterator[str]:
-    """A line in words, the table of checks and nodes, then every row that is not ok with its evidence and fix."""
+    """A line in words, the table of checks and nodes, then all that is not ok with its evidence and fix."""
     counts = Counter(row.status for row in found.checks)
     yield term.paint(_verdict(found, counts), COLOURS[next((one for one in WORST if counts[one]), "ok")])
     nodes = list(dict.fromkeys(row.node for row in found.checks if row.node is not None))
     codes = list(dict.fromkeys(row.code for row in found.checks))
     rows = [[Cell(code), *(_cell(found.checks, code, node) for node in nodes)] for code in codes]
     yield from table(("CHECK", *nodes), rows, term)
-    for row in sorted(found.checks, key=lambda row: WORST.index(row.status) if row.status in WORST else 0):
-        if row.status != "ok":
-            yield from _trouble(row, term)
+    for troubled, row in _troubles(found.checks):
+        yield from _trouble(troubled, row, term)
 
 
 def _verdict(found: Checks, counts: Counter[str]) -> str:
@@ -79,10 +78,22 @@ def _cell(rows: Sequence[Row], code: str, node: str) -> Cell:
     return Cell(worst, COLOURS.get(worst, ""))
 
 
-def _trouble(row: Row, term: Terminal) -> Iterator[str]:
+def _troubles(rows: Sequence[Row]) -> Iterator[tuple[str, Row]]:
+    """(codes, one of their rows), the worst first: a node that cannot be asked is one trouble, not one for each check."""
+    alike: dict[Row, list[str]] = {}
+    for row in sorted(rows, key=lambda row: WORST.index(row.status) if row.status in WORST else 0):
+        if row.status != "ok":
+            alike.setdefault(row._replace(code="", severity=""), []).append(row.code)
+    return ((", ".join(dict.fromkeys(codes)), row) for row, codes in alike.items())
+
+
+def _trouble(codes: str, row: Row, term: Terminal) -> Iterator[str]:
     where = " ".join(word for word in (row.node or "", "" if row.rank is None else f"rank {row.rank}") if word)
+    first = f"{row.status:<7}  "
     yield ""
-    yield term.paint(f"{row.status:<7}  {row.code}" + (f" on {where}" if where else ""), COLOURS.get(row.status, ""))
+    for line in wrap(codes + (f" on {where}" if where else ""), term.width - len(first)):
+        yield term.paint(first + line, COLOURS.get(row.status, ""))
+        first = " " * len(first)
     yield from labelled("what", row.text, term)
     for one in row.evidence:
         yield from labelled("seen", clean(one), term)

@@ -39,6 +39,19 @@ def test_the_table_and_the_trouble() -> None:
     check_golden("check", session.text.replace("\r\n", "\n"))
 
 
+def test_a_node_that_cannot_be_asked_is_told_once() -> None:
+    mute = [
+        row(code, node, "unknown", "cannot be checked: no node service answers")
+        for code in ("disk", "swap", "memory")
+        for node in ("spark1", "spark2")
+    ]
+    with daemon(serving()) as server:
+        server.checks = checks(*mute)
+        said = sparkd(server.socket_path, "ctl", "check").stdout
+    assert said.count("cannot be checked") == 2
+    assert "\nunknown  disk, swap, memory on spark2\n" in said
+
+
 @pytest.mark.parametrize(
     ("rows", "code"), [(WELL, 0), ([*WELL, GHOST], 4), ([*WELL, UNREAD], 4), ([row("swap", "spark1", "warn", "t")], 0)]
 )
