@@ -85,13 +85,40 @@ def _row(capture: Capture, now: float) -> list[Cell]:
 
 
 def _ended(inspect: Any) -> str:
-    """Docker's own words for the state that the container was in."""
-    state = inspect.get("State") if isinstance(inspect, dict) else None
-    if not isinstance(state, dict):
-        return "its settings were not saved"
-    words = [str(state.get("Status", "state unknown"))]
-    if not state.get("Running"):
-        words.append(f"exit code {state.get('ExitCode')}")
-    if state.get("OOMKilled"):
+    """The state that the rank was in, as what ran it tells: Docker, systemd, or the demo's shim."""
+    shown = inspect if isinstance(inspect, dict) else {}
+    if isinstance(shown.get("State"), dict):
+        return _of_docker(shown["State"])
+    if "ActiveState" in shown:
+        return _of_unit(shown)
+    if isinstance(shown.get("container"), dict):
+        return _worded(shown["container"].get("state"), shown["container"].get("exit_code"))
+    return "its settings were not saved"
+
+
+def _of_docker(state: dict[str, Any]) -> str:
+    code = None if state.get("Running") else state.get("ExitCode")
+    return _worded(state.get("Status"), code, bool(state.get("OOMKilled")))
+
+
+def _of_unit(shown: dict[str, Any]) -> str:
+    """A signal's number counts as the shell has it, 128 more, as sparkd's other words of a rank's end do."""
+    state, code = str(shown.get("SubState")), None
+    if state != "running":
+        status = str(shown.get("ExecMainStatus"))
+        killed = shown.get("ExecMainCode") in CLD_KILLED
+        code = int(status) + 128 * killed if status.isdecimal() else None
+    return _worded(state, code, shown.get("Result") == "oom-kill")
+
+
+CLD_KILLED = ("2", "3")
+"""Of waitid(2), in ExecMainCode: killed by a signal, without or with a dump."""
+
+
+def _worded(state: Any, code: Any, out_of_memory: bool = False) -> str:
+    words = [str(state or "state unknown")]
+    if code is not None:
+        words.append(f"exit code {code}")
+    if out_of_memory:
         words.append("killed for want of memory")
     return ", ".join(words)

@@ -339,6 +339,29 @@ def test_one_that_is_saved_tells_how_each_rank_ended() -> None:
     assert "1@spark2   its settings were not saved" in shown
 
 
+UNIT = {"ActiveState": "active", "SubState": "exited", "ExecMainCode": "2", "ExecMainStatus": "9", "Result": "oom-kill"}
+ALIVE = {
+    "ActiveState": "active",
+    "SubState": "running",
+    "ExecMainCode": "0",
+    "ExecMainStatus": "0",
+    "Result": "success",
+}
+SHIM = {"id": "r", "container": {"state": "exited", "exit_code": 127}}
+
+
+@pytest.mark.parametrize(
+    ("inspect", "told"),
+    [(UNIT, "exited, exit code 137, killed for want of memory"), (ALIVE, "running"), (SHIM, "exited, exit code 127")],
+)
+def test_ranks_without_containers_tell_how_they_ended_too(inspect: Json, told: str) -> None:
+    with daemon(serving()) as server:
+        server.captures = SAVED
+        server.capture = {**ONE, "ranks": [{"rank": 0, "node": "spark1", "inspect": inspect}]}
+        shown = sparkd(server.socket_path, "ctl", "capture", "show").stdout
+    assert f"0@spark1   {told}\n" in shown
+
+
 def test_logs_of_a_saved_generation() -> None:
     with daemon(serving()) as server:
         server.logs = ndjson(*LOGS)
