@@ -105,7 +105,7 @@ class Paths:
     run: str = "/run/sparkd"
     """Folder of the API's socket."""
     node_read_roots: tuple[str, ...] = ("/var/log", "/etc/systemd")
-    """Folders that the node services may read files below: logs, models, units."""
+    """Kept for later, and without effect in this version: each node's `/etc/sparkd/node.json` says what may be read there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,7 @@ class Warmup:
     expect: Mapping[str, Any] = field(default_factory=dict)
     """What the answer must have: `reasoning: true`, a reasoning text; `contains: TEXT`, this text."""
     api: str = "chat"
-    """chat | completions: a base model without a chat template answers only the latter. The canary uses the same."""
+    """A base model without a chat template answers only `completions`. The canary uses the same."""
 
 
 LAUNCH = (
@@ -171,7 +171,7 @@ class Deployment:
     nodes: tuple[str, ...]
     """Names of sparkd.yaml in the order of the ranks: the first runs rank 0, the head of the group."""
     runtime: str = "docker"
-    """How ranks are run: `docker`."""
+    """How ranks are run: `docker` in containers, `process` as systemd units of their nodes."""
     hardware: str = "gb10"
     """`gb10`: one GPU a node, its memory the node's; `gpu`: any number; `cpu`: none."""
     autostart: bool = False

@@ -47,7 +47,7 @@ def _allowed(node: Node, path: str) -> None:
         raise Refusal("usage", "path must be absolute, without '..', double slashes or a slash at its end")
     if not any(path == root or path.startswith(root.rstrip("/") + "/") for root in node.config.read_roots):
         roots = ", ".join(node.config.read_roots) or "none"
-        raise Refusal("refused", f"{path} is not under a read root (configured: {roots})")
+        raise Refusal("refused", f"{path} is not under one of read_roots in /etc/sparkd/node.json ({roots})")
 
 
 def _open(path: str) -> int:
