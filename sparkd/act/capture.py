@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ from sparkd.runtimes.logs import LogLine
 LOG_LINES = 3000
 TAIL = 4
 """Of each rank's log, shown by `why`."""
+_ANSWERED = re.compile(r'"GET /|"[A-Z]+ /\S* HTTP/[0-9.]+" [23]\d\d')
+"""The engine's access line of a look at it, however that ended, or of a request that it answered well."""
 KEEP = 20
 """Captures kept per deployment; the oldest go first."""
 
@@ -49,8 +52,9 @@ async def capture(hands: Hands, action: CaptureEvidence) -> dict[str, Any]:
 
 
 def _telling(lines: Sequence[LogLine]) -> list[LogLine]:
-    """The last lines that say something: requests answered and empty lines do not, nor does systemd's own word of an end."""
-    said = [line for line in lines if line.stream != "systemd" and line.text.strip() and '"GET /' not in line.text]
+    """The last lines that say something: requests answered well and empty lines do not, nor does systemd's own word of an
+    end. Of a served group they are nearly all that a head says: four of them told nothing of why its peer died."""
+    said = [one for one in lines if one.stream != "systemd" and one.text.strip() and not _ANSWERED.search(one.text)]
     return said[-TAIL:]
 
 

@@ -20,13 +20,12 @@ AT = 1.7e9
 class Saved:
     """A runtime of which nothing is asked but what is saved."""
 
-    def __init__(self, rank: int) -> None:
-        self.rank = rank
+    def __init__(self, rank: int, more: tuple[str, ...] = ()) -> None:
+        self.rank, self.more = rank, more
 
     async def logs(self, container_id: str, tail: int, since: float | None) -> tuple[LogLine, ...]:
-        return tuple(
-            LogLine(AT + 2 * step + self.rank, "stderr", f"rank {self.rank}  step {step}") for step in range(3)
-        )
+        steps = (f"rank {self.rank}  step {step}" for step in range(3))
+        return tuple(LogLine(AT + 2 * at + self.rank, "stderr", text) for at, text in enumerate((*steps, *self.more)))
 
     async def inspect(self, container_id: str) -> dict[str, Any]:
         return {"Id": container_id, "State": {"ExitCode": 137}}
@@ -38,6 +37,19 @@ async def save(folder: Path, generation: int) -> None:
     hands = Hands(cluster, DS4, "owner", runtimes, {}, folder)
     targets = tuple(Target(node, f"{rank}abc", rank, generation) for rank, node in enumerate(NODES))
     await capture(hands, CaptureEvidence(generation, targets, "failed"))
+
+
+ACCESS = 'INFO:     127.0.0.1:50412 - "{} HTTP/1.1" {}'
+
+
+async def test_the_last_words_are_no_requests_that_were_answered(tmp_path: Path) -> None:
+    answered = [ACCESS.format("POST /v1/chat/completions", "200 OK")] * 5
+    looks = [ACCESS.format("GET /health", "503 Service Unavailable")] * 5
+    failed = ACCESS.format("POST /v1/chat/completions", "500 Internal Server Error")
+    runtimes: Any = {"spark1": {"docker": Saved(0, (*answered, failed, *looks))}}
+    hands = Hands(Cluster(cluster="desk", nodes=NODES), DS4, "owner", runtimes, {}, tmp_path)
+    told = await capture(hands, CaptureEvidence(7, (Target("spark1", "0abc", 0, 7),), "failed"))
+    assert told["last"] == {"rank 0 on spark1": [*(f"rank 0  step {step}" for step in range(3)), failed]}
 
 
 async def test_what_is_saved_is_listed_and_read(tmp_path: Path) -> None:
