@@ -110,7 +110,7 @@ def config() -> None:
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def check(path: str | None, config_path: str, as_json: bool) -> None:
-    """Every problem of every file, with its line and what to write instead.
+    """Every problem of every file: its line, and what to write.
 
     PATH is a directory or its sparkd.yaml, as with --config. Needs no daemon and touches no node.
 
@@ -151,7 +151,7 @@ def check(path: str | None, config_path: str, as_json: bool) -> None:
 @config.command()
 @click.option("--deployment", is_flag=True, help="Of a deployment file, not of sparkd.yaml.")
 def schema(deployment: bool) -> None:
-    """JSON Schema of sparkd.yaml, for editors: keys, types, defaults, meanings.
+    """JSON Schema of sparkd.yaml, for editors: keys and meanings.
 
     An editor with a YAML language server reads it where the first line of the file names it:
     # yaml-language-server: $schema=PATH-OR-URL

@@ -46,10 +46,11 @@ COLOURS = {"breaks": "red", "slows": "yellow", "unknown": "cyan", "benign": "dim
 def compare(
     a: str, b: str, rank: int | None, kinds: tuple[str, ...], config: str | None, given: tuple[str, ...], as_json: bool
 ) -> None:
-    """What is different between what A runs and what B runs: A is how it should be, B how it is.
+    """What is different between what A runs and what B runs.
 
-    A and B are deployment files, launch scripts, systemd units, `docker inspect` JSON, known-good files, or folders with
-    all files of one side. They are read and followed, never executed. Exits 0 without differences above benign, else 5.
+    A is how it should be, B how it is: both are deployment files, launch scripts, systemd units, `docker inspect` JSON,
+    known-good files, or folders with all files of one side. They are read and followed, never executed. Exits 0 without
+    differences above benign, else 5.
 
     \b
     sparkd compare /etc/sparkd/deployments/ds4-flash.yaml vllm-head.sh

@@ -215,7 +215,7 @@ def show_capture(api: Api, name: str | None, generation: int | None, as_json: bo
 @ctl.command()
 @verb
 def nodes(api: Api, as_json: bool) -> int:
-    """The nodes: can they be asked, when were they booted, their memory.
+    """Which nodes answer, when they were booted, and their memory.
 
     \b
     sparkd ctl nodes

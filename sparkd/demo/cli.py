@@ -18,7 +18,7 @@ INTERRUPTED = 130
 @click.option("--once", is_flag=True, help="End after the story, also on a terminal.")
 @click.pass_context
 def demo(context: click.Context, once: bool) -> None:
-    """See it work: two nodes on this machine, a simulated engine, a fault.
+    """See it work: two local nodes, a simulated engine, a fault.
 
     Needs no root, Docker, SSH or GPU, takes half a minute and leaves nothing
     behind. On a terminal it stays up afterwards, with a page to look at and

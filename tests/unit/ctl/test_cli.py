@@ -190,6 +190,11 @@ def test_help_of_every_command_fits_and_every_option_is_explained(path: tuple[st
         assert option.param_type_name == "argument" or getattr(option, "help", None), f"{path}: {option.name}"
 
 
+@pytest.mark.parametrize("path", [(), *(path for path, one in EVERY if isinstance(one, Group))], ids=" ".join)
+def test_a_list_of_commands_has_whole_sentences(path: tuple[str, ...]) -> None:
+    assert "..." not in run(*path, "--help").stdout.partition("\nCommands:\n")[2]
+
+
 def test_what_is_needed_most_is_listed_first() -> None:
     verbs = [path[1] for path, _ in EVERY if path[0] == "ctl" and len(path) == 2]
     assert verbs[:3] == ["status", "watch", "check"]
