@@ -193,9 +193,9 @@ FAULTS: dict[str, Fault] = {
     ),
     "port-taken": Fault(
         "the group is stopped, another program takes its API port, and the group is started.",
-        "sparkd starts nothing on a port that is not free: a rank would load for minutes and die of it. It looks three "
-        "times more, then the group is held, with the program named. The port is let go; sparkd sees it and goes on by "
-        "itself. In the end it serves again.",
+        "sparkd starts nothing on a port that is not free: a rank would load for minutes and die of it. The group is "
+        "held, with the pid of the program. The port is let go; sparkd sees it and goes on by itself. In the end it "
+        "serves again.",
         _take_the_port,
         _kind("held"),
     ),
@@ -207,7 +207,7 @@ FAULTS: dict[str, Fault] = {
         ends=("held",),
     ),
     "drift": Fault(
-        "the deployment's file changes while its group runs (--max-num-seqs 64), and sparkd is killed and reads it.",
+        "the deployment's file changes while its group runs (--max-num-seqs 64); sparkd, killed and started again, reads it.",
         "the running ranks no longer are what the file asks for. Editing restarts nothing: sparkd adopts them as they "
         "are. In the end it serves, still as the same generation, with a restart pending: `sparkd ctl restart` would "
         "bring the change, `sparkd demo fault heal` takes it back.",

@@ -141,6 +141,10 @@ POLICY = Policy(
 """The real rules with short clocks: nobody watches a demo for the ten minutes that an engine may be silent."""
 
 
+CHECKS = dict.fromkeys(("model", "ghost-path", "exit-loop", "second-supervisor"), "off")
+"""What a demo has nothing of: weights, and the units and containers of a machine that is made for engines."""
+
+
 def cluster(layout: Layout) -> Cluster:
     nodes = {
         name: Node(name=name, address="local" if name == "spark1" else address, data_address=address)
@@ -150,6 +154,7 @@ def cluster(layout: Layout) -> Cluster:
         cluster=NAME,
         nodes=nodes,
         policy=POLICY,
+        checks=CHECKS,
         cleanup=Cleanup(drop_caches=False),
         http=Http(listen=layout.page),
         paths=Paths(state=str(layout.folder / "state"), run=str(layout.folder / "run")),

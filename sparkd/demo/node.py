@@ -24,7 +24,7 @@ OWN = {
 
 
 class DemoNode(NodeClient):
-    """Answers two probes itself, and translates one."""
+    """Answers two probes itself, and translates two."""
 
     def __init__(self, host: Host, owner: str, runtime: ShimRuntime) -> None:
         super().__init__(host, owner)
@@ -39,8 +39,12 @@ class DemoNode(NodeClient):
             asked["processes"] = {"containers": [], "units": [], "environ": environ}
         probed = await super().probe(asked, deadline_s) if asked else Probed({}, {})
         texts = {**probed.texts, **own}
+        owners = await self._runtime.owners() if {"processes", "engines"} & texts.keys() else {}
+        if (
+            "engines" in texts
+        ):  # those of this node's ranks: the other node's, and another demo's, run on this machine too
+            texts["engines"] = _chosen(owned(texts["engines"], owners), list(owners.values()))
         if wanted is not None and "processes" in texts:
-            owners = await self._runtime.owners()
             # Asked by the names of units, of which there are none here: whatever a shim keeps is meant.
             ids = [*wanted["containers"], *(owners.values() if wanted["units"] else ())]
             texts["processes"] = _chosen(owned(texts["processes"], owners), None if wanted["environ"] else ids)

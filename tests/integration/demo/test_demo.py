@@ -41,6 +41,7 @@ def test_the_story_comes_true_twice_in_a_row(folder: Path) -> None:
         noticed = re.search(r"noticed after ([0-9.]+) s", done.stdout)
         assert noticed is not None
         assert float(noticed[1]) < 10
+        assert "unread" not in done.stdout, "a demo that asks for what it cannot have teaches to read over its warnings"
         assert list(folder.iterdir()) == []
 
 

@@ -107,6 +107,8 @@ def test_every_fault_ends_as_its_text_says(folder: Path) -> None:
             assert scene.ask("Who are you?"), name
         assert "demo is serving" in shown("heal")
         assert not scene.deployment()["restart_pending"], "heal takes the edit back"
+        rows = scene.api.post("/api/v1/deployments/demo/checks", {})["checks"]
+        assert [row for row in rows if row["code"] == "stray" and row["status"] != "ok"] == [], "its own ranks are none"
 
 
 def test_exit127_is_held_until_it_is_healed(folder: Path) -> None:
