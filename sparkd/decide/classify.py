@@ -26,8 +26,9 @@ class Kind:
 _T, _P, _U = FailureClass.TRANSIENT, FailureClass.PERMANENT, FailureClass.UNCLASSIFIED
 
 _USAGE = "see the usage error in `sparkd ctl logs`, correct the args"
-_RIGHTS = "check the command's permissions in the image"
-_PATH = "check the path in the image and its mounts"
+_RIGHTS = "`sparkd ctl logs` names it; check its permissions, in a container those in the image"
+_PATH = "`sparkd ctl logs` names it; check its path, in a container that in the image and its mounts"
+_IMAGE = "check the path in the image and its mounts"
 _MAY = "check the permissions of the command and of every folder above it for that user"
 _LIMITS = "write smaller `container: {ulimits: …}`"
 
@@ -37,8 +38,9 @@ EXITS: dict[int, Kind] = {
     1: Kind(_U, "exit-1", "ended with status 1"),
     2: Kind(_P, "exit-2", "refused its command line (status 2)", fix=_USAGE),
     125: Kind(_P, "exit-125", "could not be run by Docker (status 125)"),
-    126: Kind(_P, "exit-126", "ended at once: its command cannot be executed (status 126)", fix=_RIGHTS),
-    127: Kind(_P, "exit-127", "ended at once: its command does not exist in the image (status 127)", fix=_PATH),
+    # Of a script it may be any command, and after hours: where it was looked for, and how late, the status does not say.
+    126: Kind(_P, "exit-126", "ended with status 126: a command cannot be executed", fix=_RIGHTS),
+    127: Kind(_P, "exit-127", "ended with status 127: a command is not there", fix=_PATH),
     134: Kind(_T, "exit-134", "aborted (SIGABRT)"),
     137: Kind(_T, "exit-137", "was killed (SIGKILL)"),
     139: Kind(_T, "exit-139", "crashed (SIGSEGV)"),
@@ -57,7 +59,7 @@ REFUSALS: dict[str, Kind] = {
     "user-missing": Kind(_P, "user-missing", "its user does not exist", "user", "create the user on that node", True),
     "not-executable": Kind(_P, "exit-203", "its command cannot be executed by its user", "exit", _MAY, True),
     "limits": Kind(_P, "exit-205", "its limits are more than the node allows", "exit", _LIMITS, True),
-    "command": Kind(_P, "exit-127", "its command does not exist in the image", "exit", _PATH, True),
+    "command": Kind(_P, "exit-127", "its command does not exist in the image", "exit", _IMAGE, True),
 }
 
 NOT_YET = frozenset({"image", "mount", "path", "gpu"})
