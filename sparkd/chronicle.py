@@ -65,7 +65,7 @@ class Chronicle:
         took = outcome.ended_at - started_at
         said = f"done in {took:.1f} s" if outcome.ok else f"failed after {took:.1f} s: {outcome.error}"
         if isinstance(canary, Canary) and not canary.ok:
-            said = f"no answer after {took:.1f} s: {canary.why}"
+            said = f"failed after {took:.1f} s: {canary.why}"
         if told := result(outcome):
             said = f"{said}; {told}"
         kind = type(outcome.action).__name__
