@@ -179,7 +179,7 @@ class Deployment:
     image: str | None = None
     """Image that runtime docker runs, REGISTRY/NAME:TAG."""
     user: str | None = None
-    """User whom ranks of the process runtime run as."""
+    """User whom ranks of runtime process run as; needed there."""
     model: str = ""
     """Path of the model as the rank sees it, or its name on the hub."""
     served_name: str | None = None
@@ -189,7 +189,7 @@ class Deployment:
     master_port: int = 29501
     """Port on the first node where the ranks meet."""
     command: tuple[str, ...] = ()
-    """Program and first arguments in place of the engine's own command."""
+    """Program and first arguments in place of the engine's own command; runtime process needs it, with a path from `/`."""
     container: ContainerSpec = field(default_factory=ContainerSpec)
     """The container of every rank."""
     env: Mapping[str, str] = field(default_factory=dict)

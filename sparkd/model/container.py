@@ -32,7 +32,8 @@ class LogLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
-    """What Docker is asked for. sparkd adds its labels, an init process and the restart policy `no`."""
+    """What Docker is asked for. sparkd adds its labels, an init process and the restart policy `no`. Runtime process takes
+    only `workdir`, `memory` and `ulimits` of it."""
 
     privileged: bool = True
     """All devices and capabilities: what RDMA needs where they are not given one by one."""
