@@ -7,6 +7,7 @@ times a year. The child runs the same Python and sees the same environment; what
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -75,9 +76,9 @@ async def _end(process: Process) -> None:
 
 def signature(path: Path) -> frozenset[tuple[str, int, int, int]]:
     """Of all files of the configuration: what changes when one of them is written, replaced, added or removed. Blocks."""
-    folder = path if path.is_dir() else path.parent
+    main = path / "sparkd.yaml" if os.path.isdir(path) else path
     found = set()
-    for file in (folder / "sparkd.yaml" if path.is_dir() else path, *(folder / "deployments").glob("*.y*ml")):
+    for file in (main, *_listed(main.parent / "deployments")):
         try:
             about = file.stat()
         except OSError:
@@ -86,10 +87,18 @@ def signature(path: Path) -> frozenset[tuple[str, int, int, int]]:
     return frozenset(found)
 
 
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.glob("*.y*ml"))
+    except OSError:
+        return []  # as above; its coming and going must not end what looks after every cycle
+
+
 def _how(code: int) -> str:
     if code >= 0:
         return f"ended with status {code}"
-    name = signal.Signals(-code).name
+    named = {one.value: one.name for one in signal.Signals}  # real-time signals have no names
+    name = named.get(-code, f"signal {-code}")
     return f"was ended by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
 
 

@@ -13,7 +13,7 @@ from sparkd.settings.cluster import cluster_of
 from sparkd.settings.deployment import Loaded, deployment_of
 from sparkd.settings.reader import MAX_BYTES, parse
 from sparkd.settings.shape import Finding, place, suggestion
-from sparkd.settings.tree import Item
+from sparkd.settings.tree import Item, escaped, printable
 
 CLUSTER_FILE = "sparkd.yaml"
 DEPLOYMENTS = "deployments"
@@ -69,17 +69,17 @@ class _Everything:
 
 
 def _read(path: Path, profiles: Mapping[str, str]) -> _Everything:
-    file = path / CLUSTER_FILE if path.is_dir() else path
+    file = path / CLUSTER_FILE if os.path.isdir(path) else path  # never raises: reading it says what is wrong
     tree, problems = _tree(file)
     cluster = None
     if tree is not None:
-        cluster, more = cluster_of(tree, str(file))
+        cluster, more = cluster_of(tree, _named(file))
         problems += more
     loaded = {
-        str(each): _deployment(each, cluster, profiles.get) for each in _deployment_files(file.parent / DEPLOYMENTS)
+        _named(each): _deployment(each, cluster, profiles.get) for each in _deployment_files(file.parent / DEPLOYMENTS)
     }
     _together(loaded)
-    return _Everything(str(file), cluster, _sorted(problems), loaded)
+    return _Everything(_named(file), cluster, _sorted(problems), loaded)
 
 
 def _deployment_files(folder: Path) -> list[Path]:
@@ -91,20 +91,23 @@ def _deployment_files(folder: Path) -> list[Path]:
     return sorted(each for each in names if each.suffix in (".yaml", ".yml") and each.name[0] != ".")
 
 
+def _named(file: Path) -> str:
+    """The path as it is told: the name of a file may hold any bytes, and one that was no UTF-8 cost all of /metrics."""
+    return escaped(str(file))
+
+
 def _tree(file: Path) -> tuple[Item | None, tuple[Problem, ...]]:
+    name = _named(file)
     try:
         if file.exists() and not file.is_file():
-            return None, (Problem(str(file), 0, "", "not a regular file", "put the configuration here"),)
+            return None, (Problem(name, 0, "", "not a regular file", "put the configuration here"),)
         with file.open("rb") as source:
-            return parse(source.read(MAX_BYTES + 1), str(file))
+            return parse(source.read(MAX_BYTES + 1), name)
     except FileNotFoundError:
-        return None, (
-            Problem(
-                str(file), 0, "", "there is no such file", "config/sparkd.yaml in the source tree is one to begin with"
-            ),
-        )
+        fix = "config/sparkd.yaml in the source tree is one to begin with"
+        return None, (Problem(name, 0, "", "there is no such file", fix),)
     except OSError as error:
-        return None, (Problem(str(file), 0, "", f"cannot be read: {error.strerror}", "look at owner and rights"),)
+        return None, (Problem(name, 0, "", f"cannot be read: {error.strerror}", "look at owner and rights"),)
 
 
 def _deployment(file: Path, cluster: Cluster | None, choice: Callable[[str], str | None]) -> Loaded:
@@ -113,7 +116,7 @@ def _deployment(file: Path, cluster: Cluster | None, choice: Callable[[str], str
     if tree is None:
         return Loaded(None, problems, Item({}, 0))
     name = tree.at("name")
-    loaded = deployment_of(tree, str(file), cluster, choice(str(name.value)) if name is not None else None)
+    loaded = deployment_of(tree, _named(file), cluster, choice(str(name.value)) if name is not None else None)
     return loaded._replace(problems=(*problems, *loaded.problems))
 
 
@@ -122,7 +125,7 @@ def _broken_name(file: str, loaded: Loaded, taken: set[str]) -> str:
     written = loaded.tree.at("name")
     stem = Path(file).stem
     name = written.value if written is not None and isinstance(written.value, str) and written.value else stem
-    return next(free for free in (name, stem, Path(file).name, file) if free not in taken)
+    return next(free for free in (printable(name), stem, Path(file).name, file) if free not in taken)
 
 
 # ------------------------------------------------------------------------------------------------- files beside others

@@ -10,6 +10,7 @@ from config_cases import CLUSTER, DEPLOYMENT, Case, cases, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sparkd import loading
 from sparkd import settings as configuration
 from sparkd.errors import ConfigError
 from sparkd.settings.reader import MAX_BYTES, parse
@@ -91,6 +92,26 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     found = {Path(problem.file).name: problem.text for problem in configuration.check(tmp_path)}
     none, gone = "not a regular file", "there is no such file"
     assert found == {"folder.yaml": none, "pipe.yaml": none, "gone.yaml": gone}
+
+
+@pytest.mark.parametrize("name", [b"\xff.yaml", b"a\nb\x1b[31m.yaml"], ids=ascii)
+def test_whatever_bytes_the_name_of_a_file_has_it_is_told_in_characters(tmp_path: Path, name: bytes) -> None:
+    """A broken deployment is known by its file: a name that was no UTF-8 cost all of /metrics, an escape steers terminals."""
+    write(tmp_path, d=DEPLOYMENT)
+    Path(os.fsdecode(os.path.join(os.fsencode(tmp_path / "deployments"), name))).write_text("name: E\x1b[2J\n")
+    loaded = configuration.load(tmp_path)
+    told = [loaded.broken[0].name, loaded.broken[0].file, *loaded.broken[0].problems, *loaded.files]
+    assert all(text.isprintable() for text in told), told
+    assert len(loaded.deployments) == 1
+
+
+@pytest.mark.parametrize(
+    "odd", ["a" * 5000, "d/" * 3000, "loop/sparkd.yaml", "loop"], ids=["long", "deep", "in", "loop"]
+)
+def test_a_path_that_cannot_even_be_looked_at_is_a_problem(tmp_path: Path, odd: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert "cannot be read" in str(configuration.check(tmp_path / odd)[0])
+    assert loading.signature(tmp_path / odd) == frozenset()
 
 
 def test_no_sparkd_yaml(tmp_path: Path) -> None:

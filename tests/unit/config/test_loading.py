@@ -50,6 +50,7 @@ ENDINGS = {
     "kill -KILL $$": "was ended by SIGKILL (out of memory?)",
     "echo first >&2; echo 'MemoryError' >&2; exit 1": "ended with status 1: MemoryError",
     "exit 3": "ended with status 3",
+    "kill -40 $$": "was ended by signal 40",
     "echo hello": "gave no answer",
     "echo '{}'": "gave no answer",
     f"""echo '{json.dumps({"version": __version__, "config": {}})}'""": "makes no sense",
