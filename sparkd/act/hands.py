@@ -33,9 +33,16 @@ class Hands:
         """The value behind a secret's reference, read at the last moment and never kept. Raises ActionFailed."""
         file = self.deployment.secrets[name]
         try:
-            return (await anyio.to_thread.run_sync(Path(file).read_text, "utf-8")).rstrip("\n")
+            return (await anyio.to_thread.run_sync(_text, Path(file))).rstrip("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ActionFailed(f"secret {name} cannot be read from {file}: {error}", "secret") from error
+
+
+def _text(file: Path) -> str:
+    """Of a regular file: a pipe that nobody writes to would keep its thread, and with it the start, for ever."""
+    if file.exists() and not file.is_file():
+        raise OSError("it is no regular file")
+    return file.read_text("utf-8")
 
 
 class ActionFailed(SparkdError):

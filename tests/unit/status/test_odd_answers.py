@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparkd.act.cleanup import MAX_NAMES, batched
+from sparkd.act.hands import ActionFailed, Hands
 from sparkd.facts import FactError, boot
 from sparkd.hosts import LocalHost, Sockets
 from sparkd.hosts.client import NodeClient
@@ -49,6 +50,14 @@ def test_a_secret_that_is_a_pipe_keeps_nobody(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     deployment = Deployment(name="d", engine="vllm", nodes=("a",), secrets={"TOKEN": str(tmp_path / "pipe")})
     assert Redactor.of(deployment)("text") == "text"
+
+
+async def test_a_secret_that_is_a_pipe_fails_its_start(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    deployment = Deployment(name="d", engine="vllm", nodes=("a",), secrets={"TOKEN": str(tmp_path / "pipe")})
+    hands = Hands(Cluster(cluster="c", nodes={}), deployment, "us", {}, {}, tmp_path)
+    with pytest.raises(ActionFailed, match="no regular file"):
+        await hands.secret("TOKEN")
 
 
 async def test_a_bug_in_the_look_at_one_node_blinds_nobody_to_the_others(
