@@ -5,14 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
+from anyio.abc import ObjectReceiveStream, TaskGroup
 
 import sparkd
 from sparkd import api, http, loading, metrics, notify, systemd
@@ -153,14 +153,23 @@ class _Published:
 
 
 async def _until_told_to_end(service: Service) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+    asked, asks = anyio.create_memory_object_stream[None](1)
+    with asked, asks, anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         async with anyio.create_task_group() as group:
+            group.start_soon(_reload_when, asks, service)
             async for number in received:
                 if number is not signal.SIGHUP:
                     log.info("ending", signal=number.name)
                     group.cancel_scope.cancel()
                     return
-                group.start_soon(_reload, service, "SIGHUP")
+                with suppress(anyio.WouldBlock):  # one waits already, and will read what is there by then
+                    asked.send_nowait(None)
+
+
+async def _reload_when(asked: ObjectReceiveStream[None], service: Service) -> None:
+    """One after another: a hundred signals in a second are a reload under way and one after it, not minutes of them."""
+    async for _ in asked:
+        await _reload(service, "SIGHUP")
 
 
 async def _reload(service: Service, by: str) -> None:
