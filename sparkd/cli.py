@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -118,6 +119,7 @@ def check(path: str | None, config_path: str, as_json: bool) -> None:
     sparkd config check
     sparkd config check ./config
     """
+    from os.path import isfile
     from pathlib import Path
 
     from sparkd.errors import ConfigError
@@ -126,7 +128,7 @@ def check(path: str | None, config_path: str, as_json: bool) -> None:
     from sparkd.settings.files import DEPLOYMENTS
 
     where = Path(path or config_path)
-    if where.is_file() and where.parent.name == DEPLOYMENTS:
+    if isfile(where) and where.parent.name == DEPLOYMENTS:
         folder = where.parent.parent
         raise click.UsageError(f"{where} is a deployment file; give its folder: sparkd config check {folder}")
     problems = find_problems(where)
@@ -265,4 +267,4 @@ def _complain(problems: Sequence[Problem]) -> None:
 
 def main() -> None:
     printable_output()
-    cli(prog_name="sparkd")
+    sys.exit(ending(lambda: int(cli(prog_name="sparkd")), as_json=False))  # help is written before any command runs

@@ -40,7 +40,7 @@ def terminal(stream: TextIO | None = None) -> Terminal:
 
 def _width(stream: TextIO) -> int:
     columns = os.environ.get("COLUMNS", "")
-    if columns.isdigit() and int(columns):
+    if columns.isdecimal() and len(columns) <= 4 and int(columns):  # `²` is a digit too, and int() takes 4300 of them
         return max(40, int(columns))
     try:
         return max(40, os.get_terminal_size(stream.fileno()).columns or 80)

@@ -178,3 +178,43 @@ def test_ctrl_c_is_how_looking_on_ends(words: tuple[str, ...], at: str) -> None:
         assert server.posted == []
     assert session.code == 0
     assert "Traceback" not in session.text
+
+
+# ------------------------------------------------------------------------------------------------- outputs that are none
+
+WRITERS = (
+    ("--help",),
+    ("version",),
+    ("config", "schema"),
+    ("completion", "bash"),
+    ("ctl", "status"),
+    ("ctl", "why", "--json"),
+)
+
+
+def into(where: str, socket: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """The real command with an output of the shell's."""
+    argv = ["sh", "-c", f'exec "$@" {where}', "sh", sys.executable, "-W", "error", "-m", "sparkd", *words]
+    return subprocess.run(argv, env=environment(socket), capture_output=True, text=True, check=False, timeout=30)
+
+
+@pytest.mark.parametrize("words", WRITERS, ids=" ".join)
+def test_an_output_that_is_closed_or_full_is_no_traceback(words: tuple[str, ...]) -> None:
+    with talkative(serving()) as server:
+        for closed in (">&-", "2>&-", ">&- 2>&-"):
+            done = into(closed, server.socket_path, *words)
+            assert (done.returncode, done.stderr) == (0, ""), closed
+        full = into(">/dev/full", server.socket_path, *words)
+    assert (full.returncode, full.stderr.splitlines()[0]) == (
+        1,
+        "sparkd: the answer cannot be written: No space left on device",
+    )
+
+
+@pytest.mark.parametrize(
+    "columns", ["\u00b2", "9" * 5000, "-1", "0", "x"], ids=["power", "long", "minus", "none", "word"]
+)
+def test_columns_that_are_no_width_are_as_if_they_were_not_set(columns: str) -> None:
+    with talkative(serving()) as server:
+        plain = sparkd(server.socket_path, "ctl", "status")
+        assert sparkd(server.socket_path, "ctl", "status", env={"COLUMNS": columns}).stdout == plain.stdout
