@@ -164,7 +164,7 @@ def as_docker(spec: RankSpec) -> str:
 def _as_unit(spec: RankSpec) -> str:
     """As the node service starts it; systemd replaces `$` in a command's words, and `$$` by one."""
     options = (shlex.join((option,)) for option in _unit_options(spec))
-    command = shlex.join(word.replace("$", "$$") for word in spec.argv)
+    command = shlex.join((*spec.argv[:1], *(word.replace("$", "$$") for word in spec.argv[1:])))
     return " \\\n  ".join(("systemd-run --service-type=exec --remain-after-exit", *options, f"-- {command}"))
 
 

@@ -82,6 +82,8 @@ def _bounded(child: subprocess.Popen[bytes]) -> Iterator[Line]:
     chars = 0
     assert child.stdout is not None
     for number, raw in enumerate(child.stdout, 1):
+        if not raw.endswith(b"\n"):
+            return  # half a line: journalctl was killed at the deadline, which the caller says
         line = _line(raw)
         chars += len(line.text)
         if chars > MAX_CHARS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import threading
 import time
 from typing import Any, List, Mapping, NamedTuple, Optional
 
@@ -18,6 +19,10 @@ from sparkd.node.probes import paths, users
 from sparkd.node.refusal import Refusal
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+"""NUL, and halves of characters, which have no bytes: a secret with one left its file behind."""
+WORD_BYTES = 32 * os.sysconf("SC_PAGE_SIZE") - 1
+"""execve(2): the kernel gives no program a longer argument or variable (MAX_ARG_STRLEN)."""
 LABEL = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 LIMITS = frozenset(
     (
@@ -128,7 +133,7 @@ def rank_log(node: Node, owner: str, args: Mapping[str, Any], deadline_s: float)
 
 
 def _rank(args: Mapping[str, Any]) -> Rank:
-    argv = arguments.items(args, "argv", re.compile(r"[^\0]*", re.DOTALL))
+    argv = arguments.items(args, "argv", re.compile(r"[^\0\ud800-\udfff]*", re.DOTALL))
     if not argv or not argv[0].startswith("/"):
         raise Refusal("usage", "argv must begin with the absolute path of a program")
     memory = args.get("memory_bytes")
@@ -152,7 +157,7 @@ def _rank(args: Mapping[str, Any]) -> Rank:
 def _variables(args: Mapping[str, Any], name: str) -> Mapping[str, str]:
     found = arguments.mapping(args, name)
     for variable, value in found.items():
-        if not VARIABLE.fullmatch(variable) or not isinstance(value, str) or "\0" in value:
+        if not VARIABLE.fullmatch(variable) or not isinstance(value, str) or UNWRITABLE.search(value):
             raise Refusal("usage", f"{name} must map names of variables to texts ({variable[:80]!r} does not)")
     return found
 
@@ -187,6 +192,12 @@ def _check(rank: Rank) -> None:
             raise Refusal("path-missing", f"{path} does not exist")
     if kind == "dir":
         raise Refusal("not-executable", f"{program} is a folder, not a program")
+    given = {**rank.env, **rank.secrets}
+    words = [*command(rank, None), *(f"--setenv={name}={value}" for name, value in given.items())]
+    if any(len(os.fsencode(word)) > WORD_BYTES for word in words):
+        raise Refusal(
+            "usage", f"an argument or a variable has more than the {WORD_BYTES} bytes that a program can be given"
+        )
 
 
 def _check_user(name: str) -> None:
@@ -202,7 +213,10 @@ def _check_user(name: str) -> None:
 
 ENDINGS = {
     "200": ("path-missing", "user {0.user} cannot enter its working folder {0.workdir}"),
-    "203": ("not-executable", "user {0.user} cannot execute {0.argv[0]}"),
+    "203": (
+        "not-executable",
+        "user {0.user} cannot execute {0.argv[0]}: its rights, its kind, or limits that are too low",
+    ),
     "205": ("limits", "its limits cannot be set: this node allows less"),
     "217": ("user-missing", "user {0.user} does not exist"),
 }
@@ -219,14 +233,16 @@ def _refusal(rank: Rank, errors: str) -> Refusal:
     if status in ENDINGS:
         code, words = ENDINGS[status]
         return Refusal(code, words.format(rank))
-    return Refusal("failed", f"systemd did not start it: {' '.join(errors.split())[:300]}")
+    why = " ".join(errors.split())[:300] or "it ended before its program was executed, for lack of memory as a rule"
+    return Refusal("failed", f"systemd did not start it: {why}")
 
 
 # -------------------------------------------------------------------------------------------------------- systemd-run
 
 
 def command(rank: Rank, secrets: Optional[str]) -> List[str]:
-    """systemd-run's argument vector. systemd replaces `$` in arguments, and `$$` by one; nothing else of them."""
+    """systemd-run's argument vector. systemd replaces `$` in arguments, and `$$` by one; nothing else of them, and nothing in
+    the path of the program."""
     properties = [*FIXED, f"TimeoutStopSec={rank.grace_s:g}s"]
     properties += [f"LogExtraFields={name}={value}" for name, value in rank.labels.items()]
     properties += [f"Limit{name.upper()}={'infinity' if n < 0 else n}" for name, n in rank.limits.items()]
@@ -244,7 +260,7 @@ def command(rank: Rank, secrets: Optional[str]) -> List[str]:
         *(f"--uid={rank.user}", f"--working-directory={rank.workdir}"),
         *(f"--property={one}" for one in properties),
         *(f"--setenv={name}={value}" for name, value in rank.env.items()),
-        *("--", *(word.replace("$", "$$") for word in rank.argv)),
+        *("--", rank.argv[0], *(word.replace("$", "$$") for word in rank.argv[1:])),
     ]
 
 
@@ -255,10 +271,12 @@ def _write_secrets(rank: Rank) -> Optional[str]:
     folder = os.environ.get("RUNTIME_DIRECTORY")
     if not folder:
         raise Refusal("failed", "this node service has no RuntimeDirectory to hand secrets over in")
-    path = os.path.join(folder, f"{rank.unit}.env")
+    lines = "".join(f"{name}={quoted(value)}\n" for name, value in rank.secrets.items()).encode("utf-8")
+    # A name of its own: of two starts of one rank at once, the refused one would take the file from under the other.
+    path = os.path.join(folder, f"{rank.unit}.{threading.get_ident()}.env")
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.writelines(f"{name}={quoted(value)}\n" for name, value in rank.secrets.items())
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(lines)
     return path
 
 

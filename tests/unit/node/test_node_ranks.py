@@ -9,6 +9,7 @@ import shlex
 import stat
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,8 @@ def test_words_are_kept_from_systemds_own_replacements() -> None:
     vector = ranks.command(ranks._rank(asked()), "/run/x.env")
     assert vector[vector.index("--") + 1 :][-1] == "{{ $$x }} $${HOME} %h"
     assert '--setenv=QUOTED=a "b" $HOME %h' in vector
+    odd = ranks.command(ranks._rank(asked(argv=["/opt/$x/vllm", "$y"])), None)
+    assert odd[odd.index("--") + 1 :] == ["/opt/$x/vllm", "$$y"], "it is looked for by its path as it is"
     assert "--property=EnvironmentFile=/run/x.env" in vector
     assert {"--property=LimitMEMLOCK=infinity", "--property=LimitNOFILE=4096"} <= set(vector)
     assert {"--uid=nobody", "--working-directory=/tmp", f"--property=MemoryMax={2 << 30}"} <= set(vector)
@@ -92,6 +95,29 @@ def test_secrets_lie_in_a_file_for_root_alone_and_go_with_the_start(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_two_starts_of_one_rank_do_not_take_each_others_secrets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The refused one removed the file of the other: systemd found none, or the rank ran and was said to have failed."""
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    both, written = threading.Barrier(2, timeout=20), []
+
+    def write(secret: str) -> None:
+        both.wait()
+        written.append((secret, ranks._write_secrets(ranks._rank(asked(secrets={"A": secret})))))
+        both.wait()
+
+    threads = [threading.Thread(target=write, args=(secret,)) for secret in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert {secret: Path(path or "").read_text() for secret, path in written} == {
+        "one": 'A="one"\n',
+        "two": 'A="two"\n',
+    }
+
+
 def test_without_a_folder_for_them_secrets_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
     with pytest.raises(Refusal, match="RuntimeDirectory"):
@@ -108,6 +134,11 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"env": {"A=B": "x"}}, "usage", "env must map"),
     ({"env": {"A": 1}}, "usage", "env must map"),
     ({"secrets": {"A": "x\0"}}, "usage", "secrets must map"),
+    ({"secrets": {"A": "half \ud800"}}, "usage", "secrets must map"),
+    ({"argv": ["/bin/sh", "half \udcff"]}, "usage", "not allowed"),
+    ({"argv": ["/bin/sh", "x" * (1 << 21)]}, "usage", "bytes that a program can be given"),
+    ({"env": {"A": "x" * (1 << 21)}}, "usage", "bytes that a program can be given"),
+    ({"secrets": {"A": "é" * (1 << 20)}}, "usage", "bytes that a program can be given"),
     ({"labels": {"SPARKD_OWNER": "two words"}}, "usage", "plain words"),
     ({"labels": {"SPARKD_OWNER": "22222222-2222-4222-8222-222222222222"}}, "refused", "carries the id"),
     ({"workdir": "here"}, "usage", "workdir must be absolute"),
@@ -201,6 +232,8 @@ def test_a_long_log_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "JOURNALCTL", (sys.executable, "-c", f"while True: print({entry!r})"))
     found = journal.last("a" * 32, 5000, None, 20.0)
     assert 0 < sum(len(line.text) for line in found) <= journal.MAX_CHARS
-    monkeypatch.setattr(journal, "JOURNALCTL", (sys.executable, "-c", "import time; time.sleep(60)"))
-    with pytest.raises(Refusal, match=r"did not end in 0.2 s"):
-        journal.following("a" * 32, "c", 0.2)
+    sleep = "import time; time.sleep(60)"
+    for code in (sleep, f"print({entry[:70]!r}, end='', flush=True); {sleep}"):  # killed within a line
+        monkeypatch.setattr(journal, "JOURNALCTL", (sys.executable, "-c", code))
+        with pytest.raises(Refusal, match=r"did not end in 1 s"):
+            journal.following("a" * 32, "c", 1.0)
