@@ -10,6 +10,7 @@ from sparkd.model.rank import IDENTITY
 from sparkd.model.snapshot import Container
 
 _NAME = re.compile(r"(sparkd-(.+)-(\d{1,4}))\.service")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _KILLED = frozenset(("2", "3"))
 """CLD_KILLED and CLD_DUMPED of waitid(2): then the status is the number of a signal."""
 _RUNS = frozenset(("activating", "active", "deactivating", "reloading", "refreshing", "maintenance"))
@@ -35,7 +36,7 @@ def _container(unit: dict[str, str]) -> Container:
     if match is None:
         raise FactError(f"{unit.get('Id', 'nothing')[:80]!r} is no rank")
     try:
-        labels = dict(pair.split("=", 1) for pair in unit["LogExtraFields"].split())
+        labels = _labels(unit["LogExtraFields"])
         owner, deployment, generation, rank = (labels.get(name) for name in IDENTITY)
         runs = unit["ActiveState"] in _RUNS and unit["SubState"] != "exited"
         return Container(
@@ -58,6 +59,13 @@ def _container(unit: dict[str, str]) -> Container:
         raise FactError(f"{match[1]} has no {missing.args[0]}") from None
     except ValueError as odd:
         raise FactError(f"{match[1]}: {odd}") from None
+
+
+def _labels(said: str) -> dict[str, str]:
+    """None in what another one's unit has there, in whatever form: it must not blind sparkd to the ranks beside it."""
+    labels = {name: value for name, _, value in (pair.partition("=") for pair in said.split())}
+    numbers = (labels.get(name, "0") for name in IDENTITY[2:])
+    return labels if all(_NUMBER.fullmatch(number) for number in numbers) else {}
 
 
 def _exit_code(code: str, status: str) -> int:
