@@ -105,7 +105,8 @@ class Paths:
     run: str = "/run/sparkd"
     """Folder of the API's socket."""
     node_read_roots: tuple[str, ...] = ("/var/log", "/etc/systemd")
-    """Kept for later, and without effect in this version: each node's `/etc/sparkd/node.json` says what may be read there."""
+    """Folders on the nodes whose files checks may read: those of `markers` and `build_metadata` in a mount, or of ranks without a
+    container. A node whose `/etc/sparkd/node.json` has `read_roots` goes by these instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

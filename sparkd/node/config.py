@@ -13,7 +13,8 @@ DEFAULT_STATE_DIR = "/var/lib/sparkd-node"
 class Config(NamedTuple):
     """`problem` says what is wrong with the file; then there are no read roots."""
 
-    read_roots: tuple[str, ...] = ()
+    read_roots: Optional[tuple[str, ...]] = None
+    """None: the file says nothing of them, and those that a request names count."""
     state_dir: str = DEFAULT_STATE_DIR
     problem: Optional[str] = None
 
@@ -35,11 +36,11 @@ def _checked(content: Any) -> Config:
     unknown = sorted(set(content) - {"read_roots", "state_dir"})
     if unknown:
         raise ValueError(f"unknown key {unknown[0]!r}; known are read_roots and state_dir")
-    roots = content.get("read_roots", [])
+    roots = content.get("read_roots")
     state_dir = content.get("state_dir", DEFAULT_STATE_DIR)
-    if not isinstance(roots, list):
+    if roots is not None and not isinstance(roots, list):
         raise ValueError("read_roots must be a list")
-    for path in [*roots, state_dir]:
+    for path in [*(roots or ()), state_dir]:
         if not isinstance(path, str) or not path.startswith("/") or os.path.normpath(path) != path:
             raise ValueError(f"{path!r} is not an absolute path without '..' and without a slash at its end")
-    return Config(tuple(roots), state_dir)
+    return Config(None if roots is None else tuple(roots), state_dir)

@@ -43,7 +43,7 @@ class Surveyor:
             for node in scene.deployment.nodes:
                 group.start_soon(look, node)
         scene = replace(scene, facts=found)
-        return replace(scene, answers=await self._answers(run.asks(checks, scene)))
+        return replace(scene, answers=await self._answers(run.asks(checks, scene), scene.cluster.paths.node_read_roots))
 
     # ------------------------------------------------------------------------------------------------------------ facts
 
@@ -99,7 +99,7 @@ class Surveyor:
 
     # ---------------------------------------------------------------------------------------------------------- answers
 
-    async def _answers(self, asks: set[Ask]) -> dict[Ask, Answer]:
+    async def _answers(self, asks: set[Ask], roots: Sequence[str]) -> dict[Ask, Answer]:
         """Every place of every node at once."""
         places: dict[tuple[str, Place], list[Ask]] = {}
         for ask in sorted(asks, key=lambda one: one.path):
@@ -109,7 +109,7 @@ class Surveyor:
         async def look(node: str, place: Place, here: list[Ask]) -> None:
             try:
                 with anyio.fail_after(SURVEY_S):
-                    found.update(await self._place(node, place, here))
+                    found.update(await self._place(node, place, here, roots))
             except (DockerError, HostError) as error:
                 found.update(dict.fromkeys(here, _unknown(error.why)))
             except TimeoutError:
@@ -120,14 +120,14 @@ class Surveyor:
                 group.start_soon(look, node, place, here)
         return found
 
-    async def _place(self, node: str, place: Place, asks: list[Ask]) -> dict[Ask, Answer]:
+    async def _place(self, node: str, place: Place, asks: list[Ask], roots: Sequence[str]) -> dict[Ask, Answer]:
         if place.kind == "host":
-            return await self._on_host(node, asks)
+            return await self._on_host(node, asks, roots)
         if place.kind == "image":
             return await self._in_image(node, place.name, asks)
         return await self._in_container(node, place.name, asks)
 
-    async def _on_host(self, node: str, asks: list[Ask]) -> dict[Ask, Answer]:
+    async def _on_host(self, node: str, asks: list[Ask], roots: Sequence[str]) -> dict[Ask, Answer]:
         found: dict[Ask, Answer] = {}
         looks = [ask for ask in asks if isinstance(ask, Look)]
         if looks:
@@ -137,11 +137,11 @@ class Surveyor:
             found.update({ask: kinds.get(ask.path, _unknown(why)) for ask in looks})
         for ask in asks:
             if isinstance(ask, Text):
-                found[ask] = await self._file(node, ask.path)
+                found[ask] = await self._file(node, ask.path, roots)
         return found
 
-    async def _file(self, node: str, path: str) -> Answer:
-        args = {"path": path, "max_bytes": MAX_TEXT_BYTES, "tail": False}
+    async def _file(self, node: str, path: str, roots: Sequence[str]) -> Answer:
+        args = {"path": path, "max_bytes": MAX_TEXT_BYTES, "tail": False, "roots": list(roots)}
         try:
             return str((await self.access[node].client.call("read_file", args, SURVEY_S))["text"])
         except NodeRefused as refused:

@@ -249,3 +249,15 @@ def test_waiting_for_nothing(victim: subprocess.Popen[bytes], node: Connection) 
     """SIGTERM is only sent; whether the process ends is for the next look to see."""
     assert node.verb("signal", **target(node, victim.pid, signal="SIGTERM"))["result"] == "sent"
     wait_for("it ended", lambda: victim.poll() == -signal.SIGTERM)
+
+
+def test_without_a_configuration_the_head_says_what_may_be_read(node: Connection, tmp_path: Path) -> None:
+    (tmp_path / "marker").write_text("m")
+    asked = {"path": str(tmp_path / "marker"), "roots": [str(tmp_path)]}
+    assert node.verb("read_file", **asked)["result"]["text"] == "m"
+    assert node.verb("read_file", path="/etc/passwd", roots=[str(tmp_path)])["code"] == "refused"
+    assert node.verb("read_file", path="/etc/passwd", roots=["etc"])["code"] == "usage"
+
+
+def test_the_roots_of_a_node_are_wider_for_no_head(reader: Connection) -> None:
+    assert reader.verb("read_file", path="/etc/passwd", roots=["/etc"])["code"] == "refused"
