@@ -130,6 +130,8 @@ class Daemon:
 
     lab: Lab
     real: bool = False
+    resets: int = 0
+    """Of the lab, when this daemon was configured."""
 
     @property
     def head(self) -> Node:
@@ -147,6 +149,7 @@ class Daemon:
 
     def configure(self, files: Mapping[str, str] | None = None, **changes: Any) -> None:
         """The lab's cluster with one deployment, or the given files under /etc/sparkd."""
+        self.resets = self.lab.resets
         policy = REAL_POLICY if self.real else FAST_POLICY
         self.lab.configure(
             files or {"sparkd.yaml": cluster(policy), f"deployments/{NAME}.yaml": deployment(self.real, **changes)}
@@ -213,6 +216,8 @@ class Daemon:
 
     def recovered(self) -> bool:
         """Did the last test leave a group that serves, or comes back to serving by itself?"""
+        if self.resets != self.lab.resets:
+            return False
         try:
             return bool(
                 self.wait("the group of the last test", lambda one: one["serving"] and one["wanted"] == "up", 60)

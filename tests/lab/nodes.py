@@ -120,6 +120,8 @@ class Lab:
     def __init__(self) -> None:
         self.nodes = tuple(Node(plan) for plan in PLANS)
         self.spark1, self.spark2 = self.nodes
+        self.resets = 0
+        """How often the nodes were made clean: what a test left before that is gone."""
 
     def __getitem__(self, name: str) -> Node:
         return next(node for node in self.nodes if node.name == name)
@@ -169,6 +171,7 @@ class Lab:
 
     def reset(self) -> None:
         """Both nodes clean and healthy, without a reboot: see `assets/reset.py`."""
+        self.resets += 1
         self._both(_reset)
 
     def _both(self, work: Callable[[Node], None]) -> None:
