@@ -1,6 +1,7 @@
 """The parser table of one engine version -> what a flag is: its real name, the kind of its value, its default.
 
-The tables ship as data beside this file, made by `vllm_parser.py`; reading one is like importing it.
+Tables are made by `vllm_parser.py`: one ships as data beside this file (reading it is like importing it), and an image that
+was asked has its own (`sparkd.parsers`). `table_for` chooses.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import Any
 
 SHIPPED = {"vllm": "0.32"}
 """Engine -> the version whose table ships."""
+
+SCHEMA = 2
+"""1 had no keys of JSON values, no names of parsers and only the variables with a value that could be told."""
 
 JSON_KINDS = ("json", "json-or-text")
 
@@ -33,6 +37,9 @@ class Flag:
     many: str = ""
     optional: bool = False
     choices: tuple[Any, ...] = ()
+    fields: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Of a JSON object: every key that it may have, with the values that it may take (none: whatever fits its type). Empty
+    where any key goes."""
     default: Any = None
     group: str = ""
 
@@ -47,10 +54,23 @@ class FlagTable:
 
     engine: str
     version: str
+    own: bool = False
+    """The image's own parser said it; otherwise it is that of the version that ships with sparkd."""
     flags: Mapping[str, Flag] = field(default_factory=dict)
     env: Mapping[str, Any] = field(default_factory=dict)
     spellings: Mapping[str, str] = field(default_factory=dict)
     """`--long` and `-short` -> name."""
+    variables: frozenset[str] = frozenset()
+    """Every name of a variable that the engine reads, also of those whose unset value nobody can tell."""
+
+    @property
+    def label(self) -> str:
+        """Whose word it is, for people."""
+        return (
+            f"the image's own {self.engine} {self.version}"
+            if self.own
+            else f"sparkd's table of {self.engine} {self.version}"
+        )
 
     def find(self, written: str) -> Flag | None:
         """The flag that `written` (with its dashes, `a_b` as `a-b`) names; a beginning that fits one flag alone counts,
@@ -63,19 +83,31 @@ class FlagTable:
         return self.flags[begun.pop()] if len(begun) == 1 else None
 
 
-def parse_table(text: str) -> FlagTable:
+def parse_table(text: str, own: bool = False) -> FlagTable:
     """The table that `vllm_parser.py` prints. Raises ValueError when it is not one."""
     raw = json.loads(text)
-    if not isinstance(raw, dict) or raw.get("schema") != 1:
-        raise ValueError("not a parser table of schema 1")
-    flags = {name: _flag(name, fields) for name, fields in raw["flags"].items()}
-    spellings = {spelling: flag.name for flag in flags.values() for spelling in (f"--{flag.name}", *flag.aliases)}
-    return FlagTable(engine=raw["engine"], version=raw["version"], flags=flags, env=raw["env"], spellings=spellings)
+    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+        raise ValueError(f"not a parser table of schema {SCHEMA}")
+    try:
+        flags = {name: _flag(name, said) for name, said in raw["flags"].items()}
+        spellings = {spelling: flag.name for flag in flags.values() for spelling in (f"--{flag.name}", *flag.aliases)}
+        return FlagTable(
+            engine=str(raw["engine"]),
+            version=str(raw["version"]),
+            own=own,
+            flags=flags,
+            env=dict(raw["env"]),
+            spellings=spellings,
+            variables=frozenset(map(str, raw["variables"])) | frozenset(raw["env"]),
+        )
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a parser table: {error!r}") from None
 
 
-def _flag(name: str, fields: Mapping[str, Any]) -> Flag:
-    lists = {key: tuple(fields[key]) for key in ("aliases", "choices") if key in fields}
-    return Flag(name=name, **{**fields, **lists})
+def _flag(name: str, said: Mapping[str, Any]) -> Flag:
+    lists = {key: tuple(said[key]) for key in ("aliases", "choices") if key in said}
+    fields = {str(key): tuple(choices) for key, choices in said.get("fields", {}).items()}
+    return Flag(name=name, **{**said, **lists, "fields": fields})
 
 
 @cache
@@ -85,3 +117,9 @@ def shipped(engine: str) -> FlagTable:
     if version is None:
         return FlagTable(engine=engine, version="")
     return parse_table(files("sparkd.engines").joinpath(f"{engine}-{version}.json").read_text("utf-8"))
+
+
+def table_for(engine: str, image_id: str | None, own: Mapping[str, FlagTable]) -> FlagTable:
+    """What the engine in this image (by its id) says of itself, else what ships. `own`: `sparkd.parsers.by_image`."""
+    found = own.get(image_id or "")
+    return found if found is not None and found.engine == engine else shipped(engine)
