@@ -10,6 +10,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from sparkd import clock
+from sparkd.asking import Asking
 from sparkd.checks import CHECKS, run
 from sparkd.checks.scene import Scene
 from sparkd.facts.boots import BOOTS, Boots
@@ -36,6 +37,7 @@ BUG = Finding(
 @dataclass(slots=True)
 class Checker:
     surveyor: Surveyor
+    asking: Asking
     owner: str
     wake: Callable[[], None]
     """Called when a run has ended: a start may wait for it."""
@@ -43,15 +45,24 @@ class Checker:
     """Deployment -> the last run that ended."""
     boots: dict[str, tuple[str, Boots]] = field(default_factory=dict)
     """Node -> which boot it was in, and what is known of how that came about; taken away by whoever tells it."""
+    _anew: set[str] = field(default_factory=set)
+    """Deployments of whose engine more is known now than at their last run."""
     _running: dict[str, anyio.Event] = field(default_factory=dict)
     """Deployment -> set when the run under way has ended."""
+
+    def __post_init__(self) -> None:
+        self.asking.answered = self._answered
+
+    def _answered(self, name: str) -> None:
+        self._anew.add(name)
+        self.wake()
 
     def due(self, name: str, state: State, recheck_s: float) -> bool:
         """Before a start anew, while a check holds it every `recheck_s`, never while ranks are being started."""
         last = self.found.get(name)
         if name in self._running or state.phase in STARTING:
             return False
-        if last is None:
+        if last is None or name in self._anew:
             return True
         if state.phase is Phase.PRECHECK and last.at < state.since:
             return True
@@ -88,14 +99,18 @@ class Checker:
     async def check(self, cluster: Cluster, deployment: Deployment, state: State, seen: Snapshot) -> Checked:
         """One run of all checks that apply to the deployment."""
         began = clock.now()
+        self._anew.discard(deployment.name)
         said = run.levels(cluster, deployment)
         checks = run.chosen(CHECKS, deployment, said)
+        told = await self.asking.told(deployment)
         scene = Scene(
             cluster=cluster,
             deployment=deployment,
             owner=self.owner,
             running=state.phase in STARTING | {Phase.SERVE, Phase.PAUSED, Phase.ADOPTING},
             nodes={node: seen.nodes[node] for node in deployment.nodes},
+            parser=told.table,
+            unasked=told.why,
         )
         scene = await self.surveyor.survey(scene, checks)
         for node, boots in scene.each(BOOTS):

@@ -58,8 +58,9 @@ class Connections:
         access = self.access.pop(name)
         with anyio.move_on_after(CLOSE_S, shield=True):
             await access.docker.aclose()
-            if access.inside is not None:
-                await access.inside.aclose()
+            for more in (access.inside, access.throwaway):
+                if more is not None:
+                    await more.aclose()
             await access.client.aclose()
 
     async def aclose(self) -> None:

@@ -101,6 +101,8 @@ async def _main(config: Config, reach: Reach, journal: Journal, config_path: Pat
                 group.start_soon(supervisor.run)
                 await _until_told_to_end(service)
                 systemd.notify(STOPPING="1", STATUS="ending; the engines go on")
+                with anyio.move_on_after(CLOSE_S):
+                    await supervisor.checker.asking.aclose()
                 group.cancel_scope.cancel()
     return 0
 

@@ -8,31 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 from sparkd.engines.flags import FlagTable, parse_table
+from sparkd.model.engine_key import EngineKey
 
 FOLDER = "parsers"
 MOST = 32
 """Answers that are kept, the newest; each has 60 kB."""
 SCHEMA = 1
-
-
-@dataclass(frozen=True, slots=True)
-class EngineKey:
-    """One engine as it lies on the disk: an image's own, or, with a `stamp`, what an image and its mounts are together."""
-
-    image_id: str
-    program: str = ""
-    """The command's first word: an image may hold two engines."""
-    stamp: str = ""
-
-    @property
-    def file(self) -> str:
-        said = "\n".join((self.image_id, self.program, self.stamp))
-        return f"{sha256(said.encode()).hexdigest()[:32]}.json"
 
 
 def by_image(state: Path) -> dict[str, FlagTable]:
@@ -57,18 +41,21 @@ def read(state: Path) -> dict[EngineKey, FlagTable]:
     return found
 
 
-def keep(state: Path, key: EngineKey, text: str) -> FlagTable:
-    """Keep what a parser printed. Raises ValueError when that is no table, OSError when it cannot be written."""
-    table = parse_table(text, own=True)
+def keep(state: Path, key: EngineKey, text: str) -> None:
+    """Keep a table as its parser printed it. Raises OSError when it cannot be written."""
     folder = state / FOLDER
     folder.mkdir(parents=True, exist_ok=True, mode=0o750)
     names = {"image": key.image_id, "program": key.program, "stamp": key.stamp}
-    partial = folder / f"{key.file}.new"
+    file = folder / f"{key.digest}.json"
+    partial = file.with_suffix(".new")
     partial.write_text(json.dumps({"schema": SCHEMA, **names, "table": json.loads(text)}), "utf-8")
-    os.replace(partial, folder / key.file)
+    if os.geteuid() == 0:  # `sparkd check` as root: what it keeps must be the daemon's to read and replace
+        owner = state.stat()
+        for one in (folder, partial):
+            os.chown(one, owner.st_uid, owner.st_gid)
+    os.replace(partial, file)
     for old in _files(folder)[:-MOST]:
         old.unlink(missing_ok=True)
-    return table
 
 
 def _files(folder: Path) -> list[Path]:

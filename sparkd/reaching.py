@@ -13,6 +13,7 @@ from sparkd.model.config import Node
 from sparkd.observe import NodeAccess
 from sparkd.runtimes.docker import DockerRuntime
 from sparkd.runtimes.inside import Inside
+from sparkd.runtimes.throwaway import Throwaway
 from sparkd.runtimes.units import UnitRuntime
 
 
@@ -44,5 +45,6 @@ def _access(node: Node, host: hosts.Host, owner: str) -> NodeAccess:
         docker=DockerRuntime(node.name, socket),
         process=UnitRuntime(node.name, client),
         inside=Inside(node.name, socket),
+        throwaway=Throwaway(node.name, socket),
     )
     return access

@@ -104,7 +104,7 @@ def _host_config(spec: RankSpec) -> dict[str, Any]:
         "RestartPolicy": {"Name": "no"},  # one group, one fate: Docker must never bring one rank back alone
         "LogConfig": {"Type": "json-file", "Config": {"max-size": c.log.max_size, "max-file": str(c.log.max_file)}},
         # Never `Binds`: there a missing source becomes an empty folder instead of an error.
-        "Mounts": [_mount(mount) for mount in c.mounts],
+        "Mounts": [bind(mount) for mount in c.mounts],
         "Devices": [_device(device) for device in c.devices],
         "CapAdd": list(c.cap_add),
         "Ulimits": [{"Name": name, "Soft": limit, "Hard": limit} for name, limit in c.ulimits.items()],
@@ -122,7 +122,8 @@ def _wants_gpus(spec: RankSpec) -> bool:
     return spec.container.gpus is not None and spec.hardware != "cpu"
 
 
-def _mount(mount: Mount) -> dict[str, Any]:
+def bind(mount: Mount) -> dict[str, Any]:
+    """One of `Mounts` in Docker's create request."""
     return {"Type": "bind", "Source": mount.source, "Target": mount.target, "ReadOnly": mount.read_only}
 
 

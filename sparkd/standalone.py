@@ -14,9 +14,11 @@ import anyio
 import structlog
 
 from sparkd import clock
+from sparkd.asking import Asking
 from sparkd.checker import Checker
 from sparkd.checks.report import report
 from sparkd.connections import Connections
+from sparkd.decide.asking import where
 from sparkd.errors import SparkdError
 from sparkd.journal.owner import owner_id
 from sparkd.model.config import Config, Deployment
@@ -77,7 +79,9 @@ async def _check(
             connections = Connections(reaching(Path(run_dir), config_path), owner, changed, group)
             await connections.follow(config.cluster.nodes)
             seen = await _look(config, connections, deployments, changed)
-            checker = Checker(Surveyor(connections.access, owner), owner, changed)
+            asking = Asking(connections.access, owner, Path(config.cluster.paths.state))
+            await _ask(asking, deployments, seen)
+            checker = Checker(Surveyor(connections.access, owner), asking, owner, changed)
             state, wall = State(phase=Phase.PRECHECK), clock.wall()
             reports = [
                 report(one.name, await checker.check(config.cluster, one, state, seen), wall) for one in deployments
@@ -85,6 +89,14 @@ async def _check(
             await connections.aclose()
             group.cancel_scope.cancel()
     return reports
+
+
+async def _ask(asking: Asking, deployments: tuple[Deployment, ...], seen: Snapshot) -> None:
+    """Nobody will ask their engines later. Where ranks run they may be starting, and nobody here knows: not there."""
+    idle = frozenset(node for node, view in seen.nodes.items() if not any(one.alive for one in view.ranks))
+    for one in deployments:
+        if (node := where(one, idle, seen.nodes)) is not None:
+            await asking.ask(one, node)
 
 
 async def _look(

@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 
 from sparkd import clock, reboots
 from sparkd.act.hands import Hands
+from sparkd.asking import Asking
 from sparkd.checker import Checker
 from sparkd.chronicle import Chronicle
 from sparkd.decide.machine import step
@@ -70,7 +71,8 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self.chronicle = Chronicle(self.journal, self.counters)
-        self.checker = Checker(Surveyor(self.access, self.owner), self.owner, self.wake)
+        asking = Asking(self.access, self.owner, Path(self.cluster.paths.state))
+        self.checker = Checker(Surveyor(self.access, self.owner), asking, self.owner, self.wake)
         self._observer = Observer(self.cluster, self.access, self.owner)
         self.in_flight = InFlight(self._hands, self._ended, self.wake)
         self.states, self.intents = self.ledger.states, self.ledger.intents
@@ -196,6 +198,8 @@ class Supervisor:
             # While a node cannot be asked nothing starts, and a run would only say so.
             if due and self._group is not None and self._readable(deployment):
                 self.checker.start(self._group, self.cluster, deployment, self.states[name], seen)
+        if self._group is not None:
+            self.checker.asking.follow(self._group, self.deployments.values(), self.states, seen.nodes)
 
     async def check_now(self, name: str) -> bool:
         """Run the checks of one deployment. False before the first look at its nodes.

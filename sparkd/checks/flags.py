@@ -1,20 +1,25 @@
-"""The engine's own words: values it would refuse, names it does not know, and the start method that breaks it."""
+"""The engine's own words: values it would refuse, names it does not know, and the start method that breaks it.
+
+The image's own parser judges, once it has been asked (in a short container of its own, while nothing starts there): what it
+refuses holds a start. Until then the table that ships with sparkd judges, and what that one refuses is a warning.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from sparkd.checks.scene import Check, Scene, Trouble
 from sparkd.closest import closest
-from sparkd.engines.args import canonical
-from sparkd.engines.flags import Flag, FlagTable, shipped
+from sparkd.engines.args import canonical, text
+from sparkd.engines.flags import FlagTable, shipped
+from sparkd.engines.refusals import EATEN, find, refusals
 from sparkd.facts.image import IMAGE, Image
 from sparkd.model.check import Level
 from sparkd.model.config import Deployment
 
 FORK = "VLLM_WORKER_MULTIPROC_METHOD"
+MOST_SHOWN = 80
 MAY_DIFFER = frozenset({"VLLM_HOST_IP"})
 """Of vLLM's own variables: what is right on one node only."""
 
@@ -23,11 +28,11 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
     deployment, file = scene.deployment, scene.deployment.file or "the deployment file"
     yield from _fork(scene, file)
     yield from _uneven(deployment, file)
-    table = shipped(deployment.engine)
+    table = scene.parser or shipped(deployment.engine)
+    yield from _flags(scene, table, file)
+    yield from _variables(scene, table, file)
     for written, value in deployment.args.items():
         name = canonical(written)
-        if table.flags:
-            yield from _flag(table, name, value, file)
         if name == "gpu-memory-utilization" and not _is_share(value):
             text = f"gpu-memory-utilization is {value}: it is a share of the memory, more than 0 and at most 1"
             yield Trouble(None, text, f"in {file}: args: {{gpu-memory-utilization: 0.85}}")
@@ -60,34 +65,46 @@ def _uneven(deployment: Deployment, file: str) -> Iterator[Trouble]:
             yield Trouble(None, text, f"in {file}: move it from node_env to env", seen, mild=True)
 
 
-def _flag(table: FlagTable, name: str, value: Any, file: str) -> Iterator[Trouble]:
-    """By the parser of the version that ships with sparkd; another version may know more, so most is a warning."""
-    flag = table.find(f"--{name.partition('.')[0]}")
-    if flag is None:
-        near = closest(name, table.flags)
-        hint = f"did you mean `{near}`?" if near else "the image's own version may know it: vllm serve --help=all"
-        yield Trouble(None, f"vLLM {table.version} has no flag --{name}", f"in {file}: {hint}", mild=True)
-    elif _refused(flag, value):
-        allowed = ", ".join(map(str, flag.choices))
-        text = f"vLLM {table.version} refuses --{name} {value}: it is one of {allowed}"
-        yield Trouble(None, text, f"in {file}: write one of them, or leave it out", mild=True)
-    elif flag.kind == "json" and "." not in name and isinstance(value, str) and not _is_json(value):
-        text = f"--{name} wants JSON, and {value!r} is none: were its quotes eaten by a shell?"
-        yield Trouble(None, text, f"in {file}: write it as a mapping: {name}: {{key: value}}")
+def _flags(scene: Scene, table: FlagTable, file: str) -> Iterator[Trouble]:
+    args = {canonical(written): value for written, value in scene.deployment.args.items()}
+    for name, value in args.items() if table.flags else ():
+        flag = find(table, name)
+        if flag is None:
+            near = closest(name, table.flags)
+            hint = f"did you mean `{near}`?" if near else f"leave it out, or use an image whose {table.engine} has it"
+            yield _refused(scene, table, f"has no flag --{name}", f"in {file}: {hint}", mild=not table.own)
+        else:
+            for why in refusals(flag, name, value, args):
+                said = f"refuses --{name} {shown(value)}: {why}"
+                fix = f"in {file}: change `{name}`, or leave it out"
+                if why == EATEN:
+                    fix = f"in {file}: write it as a mapping: {name}: {{key: value}}"
+                yield _refused(scene, table, said, fix, mild=not (table.own or why == EATEN))
 
 
-def _refused(flag: Flag, value: Any) -> bool:
-    if not flag.choices or isinstance(value, list | tuple | Mapping | bool) or value is None:
-        return False
-    return str(value) not in set(map(str, flag.choices))
+def _variables(scene: Scene, table: FlagTable, file: str) -> Iterator[Trouble]:
+    """A name that the engine does not read does nothing, and nobody says so but one line among hundreds."""
+    deployment, prefix = scene.deployment, f"{table.engine.upper()}_"
+    names = {*deployment.env, *deployment.secrets, *(name for env in deployment.node_env.values() for name in env)}
+    unknown = [name for name in sorted(names) if name.startswith(prefix) and name not in table.variables]
+    for name in unknown if table.variables else ():
+        near = closest(name, table.variables)
+        hint = f"did you mean {near}?" if near else f"remove {name}: it does nothing"
+        ends = bool(deployment.args.get("fail-on-environ-validation"))
+        yield _refused(
+            scene, table, f"does not know the variable {name}", f"in {file}: {hint}", mild=not (ends and table.own)
+        )
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
+def _refused(scene: Scene, table: FlagTable, said: str, fix: str, mild: bool) -> Trouble:
+    """What ships is another version than the image's, as likely as not: its word is a warning."""
+    evidence = () if table.own else (f"judged by sparkd's table of {table.engine} {table.version}", scene.unasked)
+    return Trouble(None, f"{table.label} {said}", fix, tuple(filter(None, evidence)), mild=mild)
+
+
+def shown(value: Any) -> str:
+    whole = " ".join(map(text, value)) if isinstance(value, list | tuple) else text(value)
+    return whole if len(whole) <= MOST_SHOWN else f"{whole[:MOST_SHOWN]}…"
 
 
 def _is_share(value: Any) -> bool:
@@ -100,6 +117,6 @@ def _is_share(value: Any) -> bool:
 CHECK = Check(
     code="flags",
     level=Level.FAIL,
-    description="No forked workers, no values that the engine's own parser refuses, the same for all ranks.",
+    description="No forked workers, no flags, values or variables that the image's own engine refuses, the same for all ranks.",
     evaluate=evaluate,
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+from sparkd.engines.flags import FlagTable
 from sparkd.facts import Fact
 from sparkd.model.check import Level
 from sparkd.model.config import Cluster, Deployment
@@ -67,6 +68,10 @@ class Scene:
     facts: Mapping[tuple[str, str], object] = field(default_factory=dict)
     """(node, name of the fact) -> value or Unknown."""
     answers: Mapping[Ask, Answer] = field(default_factory=dict)
+    parser: FlagTable | None = None
+    """What the engine's own parser says; None where nobody could ask it yet."""
+    unasked: str = ""
+    """Why not."""
 
     def fact(self, node: str, fact: Fact[T]) -> T | Unknown:
         found = self.facts.get((node, fact.name))

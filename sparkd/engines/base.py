@@ -37,6 +37,11 @@ class Engine(Protocol):
     def name(self) -> str: ...
 
     @property
+    def command(self) -> tuple[str, ...]:
+        """Program and first words, where a deployment names none of its own."""
+        ...
+
+    @property
     def start_order(self) -> tuple[str, ...]:
         """`workers` and `head`, in the order they are started."""
         ...

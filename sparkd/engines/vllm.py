@@ -17,8 +17,6 @@ from sparkd.engines.prometheus import samples
 from sparkd.model.config import Deployment, Node
 from sparkd.model.snapshot import EngineMetrics, Socket
 
-_COMMAND = ("vllm", "serve")
-
 _RESERVED = {
     "nnodes": "list the nodes under `nodes:`",
     "node-rank": "the order of `nodes:` is the rank",
@@ -72,6 +70,7 @@ _FINDINGS = (
 @dataclass(frozen=True, slots=True)
 class Vllm:
     name: str = "vllm"
+    command: tuple[str, ...] = ("vllm", "serve")
     start_order: tuple[str, ...] = ("workers", "head")
     reserved_args: frozenset[str] = frozenset(_RESERVED)
     stages: tuple[str, ...] = _STAGES
@@ -86,7 +85,7 @@ class Vllm:
         """
         served = ("--served-model-name", deployment.served_name) if deployment.served_name else ()
         return (
-            *(deployment.command or _COMMAND),
+            *(deployment.command or self.command),
             deployment.model,
             *served,
             *("--host", "0.0.0.0", "--port", str(deployment.port)),

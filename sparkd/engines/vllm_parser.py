@@ -181,8 +181,10 @@ def _parts(hint: Any) -> Iterator[Any]:
 
 def _environment() -> dict[str, Any]:
     """Variables of vLLM and what they are without being set. Left out: paths, addresses, names made up on each call."""
-    found = {}
-    for name, value in import_module("vllm.envs").environment_variables.items():
+    found, variables = {}, import_module("vllm.envs").environment_variables
+    for name in variables:
+        os.environ.pop(name, None)  # a default is what is so without being set, and images set some
+    for name, value in variables.items():
         try:
             default, again = _plain(value()), _plain(value())
         except Exception:  # some look for hardware, each in its own way; then there is no default
@@ -212,7 +214,7 @@ def main() -> None:
         signal.alarm(int(sys.argv[1]))  # also when nobody is left to end us
     sys.path = [folder for folder in sys.path if folder]  # the working folder is no place of packages
     for name in [name for name in os.environ if name.startswith("VLLM_")]:
-        del os.environ[name]  # a default is what is so without being set, and images set some
+        del os.environ[name]  # defaults of flags follow some
     answer = os.dup(1)
     os.dup2(2, 1)
     with os.fdopen(answer, "w") as out:

@@ -12,6 +12,7 @@ from sparkd.hosts.client import NodeClient, Probed
 from sparkd.model.snapshot import Unknown
 from sparkd.runtimes.inside import Inside
 from sparkd.runtimes.runtime import Runtime
+from sparkd.runtimes.throwaway import Throwaway
 
 T = TypeVar("T")
 
@@ -36,6 +37,8 @@ class NodeAccess:
     """None where no rank runs without a container (benchmarks)."""
     inside: Inside | None = None
     """Files and words of its Docker, for checks; None where ranks run without one."""
+    throwaway: Throwaway | None = None
+    """Where an engine's Python is asked; None where `inside` is."""
 
     @property
     def runtimes(self) -> dict[str, Runtime]:

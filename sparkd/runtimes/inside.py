@@ -10,8 +10,9 @@ import base64
 import io
 import json
 import tarfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ import aiodocker
 import aiohttp
 import anyio
 
+from sparkd.model.config import Mount
+from sparkd.render import bind
 from sparkd.runtimes.connection import TIMEOUT, Connection, address, find, find_image, listed, understood
 
 LOOK_S = 8.0
@@ -72,11 +75,17 @@ class Inside:
             return await find_image(docker, ref)
 
     @asynccontextmanager
-    async def of_image(self, ref: str, owner: str) -> AsyncIterator[str]:
-        """The id of a container that was created from the image and is removed again."""
+    async def of_image(self, ref: str, owner: str, mounts: Sequence[Mount] = ()) -> AsyncIterator[str]:
+        """The id of a container that was created from the image, with these mounts, and is removed again."""
         async with self._making, self._connection.call("looking into an image", LOOK_S) as docker:
             await self._sweep(docker, owner)
-            body: dict[str, Any] = {"Image": ref, "Cmd": ["-"], "Labels": {LABEL_LOOK: owner}, "NetworkDisabled": True}
+            body: dict[str, Any] = {
+                "Image": ref,
+                "Cmd": ["-"],
+                "Labels": {LABEL_LOOK: owner},
+                "NetworkDisabled": True,
+                "HostConfig": {"Mounts": [bind(replace(mount, read_only=True)) for mount in mounts]},
+            }
             container = await docker.containers.create(body)
             self._looks.add(container.id)
         try:
@@ -97,6 +106,12 @@ class Inside:
     async def kind(self, container: str, path: str) -> str:
         """`file`, `dir`, `other` or `missing`: what is at this path in the container's root, running or not."""
         return (await self._resolved(container, path))[1]
+
+    async def stamp(self, container: str, path: str) -> str | None:
+        """Time and size of what is at this path: another one after every installation there. None where nothing is."""
+        path, _ = await self._resolved(container, path)
+        found = await self._stat(container, path)
+        return None if found is None else f"{found.get('mtime')} {found.get('size')}"
 
     async def _resolved(self, container: str, path: str) -> tuple[str, str]:
         """Where the path leads, and what is there."""

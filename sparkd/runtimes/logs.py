@@ -28,7 +28,7 @@ class LogLine:
 async def lines(content: aiohttp.StreamReader) -> AsyncIterator[LogLine]:
     """Joins what Docker cut at 16 KiB, up to 64 Ki characters a line. Raises ValueError for what is no log."""
     unfinished: dict[str, LogLine] = {}
-    async for stream, frame in _frames(content):
+    async for stream, frame in frames(content):
         line = _line(stream, frame)
         if before := unfinished.pop(stream, None):
             line = replace(before, text=(before.text + line.text)[:MAX_LINE])
@@ -40,7 +40,7 @@ async def lines(content: aiohttp.StreamReader) -> AsyncIterator[LogLine]:
         yield line
 
 
-async def _frames(content: aiohttp.StreamReader) -> AsyncIterator[tuple[str, bytes]]:
+async def frames(content: aiohttp.StreamReader) -> AsyncIterator[tuple[str, bytes]]:
     """Every frame is one message of the log; containers with a terminal have none, there every line counts as one."""
     header = await _exactly(content, HEADER.size)
     if header and (header[0] not in STREAMS or header[1:4] != b"\0\0\0"):

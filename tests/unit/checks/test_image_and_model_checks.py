@@ -212,8 +212,11 @@ def test_an_engine_without_a_table_is_left_alone() -> None:
 
 def test_what_only_some_ranks_are_told() -> None:
     uneven = scene(
-        node_env={SPARK1: {"VLLM_USE_V2": "1", "VLLM_HOST_IP": "10.0.0.1"}, SPARK2: {"VLLM_HOST_IP": "10.0.0.2"}}
+        node_env={
+            SPARK1: {"VLLM_LOGGING_LEVEL": "DEBUG", "VLLM_HOST_IP": "10.0.0.1"},
+            SPARK2: {"VLLM_HOST_IP": "10.0.0.2"},
+        }
     )
-    assert [(node, status, "VLLM_USE_V2" in text) for node, status, text in said(flags.CHECK, uneven)] == [
+    assert [(node, status, "VLLM_LOGGING_LEVEL" in text) for node, status, text in said(flags.CHECK, uneven)] == [
         (None, "warn", True)
     ]

@@ -1,0 +1,199 @@
+"""Deployments -> what their engines' own parsers say: asked in the background, once per engine, and kept on the disk.
+
+A check is never made to wait for it: what nobody has asked yet is judged by the table that ships.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from sparkd import clock, parsers
+from sparkd.decide.asking import quiet, where
+from sparkd.engines.flags import FlagTable, parse_table
+from sparkd.errors import DockerError, HostError
+from sparkd.model.config import Deployment
+from sparkd.model.decision import State
+from sparkd.model.engine_key import EngineKey
+from sparkd.model.snapshot import NodeView
+from sparkd.observe import NodeAccess
+from sparkd.runtimes.engine_python import key_of, locate
+
+log = structlog.get_logger("sparkd")
+
+SCRIPTS = {"vllm": "vllm_parser.py"}
+"""Engine -> the file beside its module that asks it."""
+EVERY_S = 300.0
+"""Between two looks whether an image has become another."""
+RETRY_S = 3600.0
+"""After an engine that could not say it; it will not say it the next minute either."""
+KEY_S = 8.0
+NOT_YET = "its own parser has not been asked yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the engine's own parser says, or None and why that is not known."""
+
+    table: FlagTable | None
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Asking:
+    access: Mapping[str, NodeAccess]
+    owner: str
+    state: Path
+    """The folder of sparkd's state."""
+    answered: Callable[[str], None] = lambda deployment: None
+    """Called with the name of a deployment whose engine has answered for the first time."""
+    _tables: dict[EngineKey, FlagTable] | None = None
+    _failed: dict[EngineKey, str] = field(default_factory=dict)
+    _next: dict[tuple[str, str], float] = field(default_factory=dict)
+    """(deployment, its digest) -> when it is looked at again."""
+    _swept: set[str] = field(default_factory=set)
+    _node: str | None = None
+    """Where an engine is being asked now."""
+    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _ended: anyio.Event = field(default_factory=anyio.Event)
+
+    # ------------------------------------------------------------------------------------------------- what is known
+
+    async def told(self, deployment: Deployment) -> Told:
+        """Of the engine on the first node that has it. Costs an inspect; never raises for a Docker that is not there."""
+        if not _askable(deployment):
+            return Told(None, "")
+        tables, why = await self._known(), NOT_YET
+        for node in deployment.nodes:
+            inside = self.access[node].inside
+            if inside is None:
+                continue
+            try:
+                with anyio.fail_after(KEY_S):
+                    key = await key_of(inside, deployment, self.owner, node)
+            except (DockerError, HostError) as error:
+                why = error.why
+                continue
+            except TimeoutError:
+                why = f"no answer in {KEY_S:g} s"
+                continue
+            if key in tables:
+                return Told(tables[key])
+            if key is not None:
+                why = f"its own parser could not be asked: {self._failed[key]}" if key in self._failed else NOT_YET
+        return Told(None, why)
+
+    async def _known(self) -> dict[EngineKey, FlagTable]:
+        if self._tables is None:
+            self._tables = await anyio.to_thread.run_sync(parsers.read, self.state)
+        return self._tables
+
+    # ------------------------------------------------------------------------------------------------- in the background
+
+    def follow(
+        self,
+        group: TaskGroup,
+        deployments: Iterable[Deployment],
+        states: Mapping[str, State],
+        seen: Mapping[str, NodeView],
+    ) -> None:
+        """Once a cycle: give way to a start, and otherwise ask whom nobody has asked."""
+        all_of_them = list(deployments)
+        free = quiet(all_of_them, states, seen)
+        if self._node is not None:
+            if self._node not in free:
+                self._scope.cancel()
+            return
+        for node in sorted(free - self._swept):
+            if seen[node].unread_for("docker") is None:
+                self._begin(group, node, self._sweep(node))
+                return
+        for one in all_of_them:
+            place = where(one, free, seen)
+            if place is not None and _askable(one) and clock.now() >= self._next.get((one.name, one.digest), 0.0):
+                self._begin(group, place, self.ask(one, place))
+                return
+
+    def _begin(self, group: TaskGroup, node: str, work: Coroutine[object, object, object]) -> None:
+        self._node, self._scope, self._ended = node, anyio.CancelScope(), anyio.Event()
+        group.start_soon(self._guarded, work)
+
+    async def _guarded(self, work: Coroutine[object, object, object]) -> None:
+        try:
+            with self._scope:
+                await work
+        except Exception:
+            # Part of the loop: a bug in asking must not end the supervision of everything else.
+            log.exception("asking an engine failed", hint="this is a bug in sparkd; please report it")
+        finally:
+            work.close()
+            self._node = None
+            self._ended.set()
+
+    async def _sweep(self, node: str) -> None:
+        """Once per life of sparkd, what the one before left behind."""
+        throwaway = self.access[node].throwaway
+        self._swept.add(node)
+        if throwaway is not None:
+            try:
+                if left := await throwaway.sweep(self.owner):
+                    log.info("removed what an earlier sparkd had left of asking an engine", node=node, containers=left)
+            except (DockerError, HostError) as error:
+                log.debug("not swept", node=node, why=error.why)
+
+    async def aclose(self) -> None:
+        """End what is being asked and wait until its container is gone."""
+        if self._node is not None:
+            self._scope.cancel()
+            await self._ended.wait()
+
+    # ------------------------------------------------------------------------------------------------------------- asking
+
+    async def ask(self, deployment: Deployment, node: str) -> None:
+        """Ask its engine on this node unless that is known. What goes wrong is remembered and told by `told`."""
+        mark = (deployment.name, deployment.digest)
+        self._next[mark] = clock.now() + EVERY_S
+        access = self.access[node]
+        if not _askable(deployment) or access.inside is None or access.throwaway is None:
+            return
+        try:
+            located = await locate(access.inside, deployment, self.owner, node)
+        except (DockerError, HostError) as error:
+            log.debug("not asked", deployment=deployment.name, node=node, why=error.why)
+            return
+        tables = await self._known()
+        if located is None or located.key in tables:
+            return
+        began = clock.now()
+        try:
+            text = await access.throwaway.run(located, script(deployment.engine), self.owner)
+            tables[located.key] = parse_table(text, own=True)
+            await anyio.to_thread.run_sync(parsers.keep, self.state, located.key, text)
+        except (DockerError, HostError, ValueError) as error:
+            why = str(error) if isinstance(error, ValueError) else error.why
+            self._swept.discard(node)  # its container may not have been removed either
+            self._failed[located.key], self._next[mark] = why, clock.now() + RETRY_S
+            log.warning("an engine's own parser could not be asked", deployment=deployment.name, node=node, why=why)
+        except OSError as error:
+            # Without room on the disk it counts until sparkd ends, and is asked again after that.
+            log.warning("an engine's answer could not be kept", deployment=deployment.name, why=str(error))
+        if located.key in tables:
+            log.info("asked an engine", deployment=deployment.name, node=node, seconds=round(clock.now() - began, 1))
+            self.answered(deployment.name)
+
+
+def _askable(deployment: Deployment) -> bool:
+    return deployment.engine in SCRIPTS and deployment.runtime == "docker" and deployment.image is not None
+
+
+@cache
+def script(engine: str) -> str:
+    """The program that prints an engine's parser."""
+    return files("sparkd.engines").joinpath(SCRIPTS[engine]).read_text("utf-8")

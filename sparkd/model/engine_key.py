@@ -1,0 +1,22 @@
+"""Which engine an answer is about: an image's own, or what an image and mounts of the node are together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+
+@dataclass(frozen=True, slots=True)
+class EngineKey:
+    """Two with the same key have the same parser. `stamp` is empty where the engine lies in the image alone."""
+
+    image_id: str
+    program: str = ""
+    """The program of the command: an image may hold two engines."""
+    stamp: str = ""
+    """Sources, times and sizes of the mounts that carry the engine: what is installed there anew is another engine."""
+
+    @property
+    def digest(self) -> str:
+        said = "\n".join((self.image_id, self.program, self.stamp))
+        return sha256(said.encode()).hexdigest()[:32]
