@@ -315,7 +315,7 @@ def test_the_shipped_table_holds_the_flags_that_the_engine_adapter_gives() -> No
 
 @pytest.mark.parametrize("text", ["[]", '{"schema": 1}', '{"schema": 2}', '{"schema": 2, "flags": 3}', "{"])
 def test_what_is_no_table_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="not a parser table|Expecting"):
+    with pytest.raises(ValueError, match=r"not a parser table|Expecting"):
         parse_table(text)
 
 
