@@ -19,6 +19,8 @@ from sparkd.model.check import Level
 from sparkd.model.config import Deployment
 
 FORK = "VLLM_WORKER_MULTIPROC_METHOD"
+VALIDATES = "fail-on-environ-validation"
+"""With it an unknown variable ends the engine."""
 MOST_SHOWN = 80
 MAY_DIFFER = frozenset({"VLLM_HOST_IP"})
 """Of vLLM's own variables: what is right on one node only."""
@@ -87,13 +89,11 @@ def _variables(scene: Scene, table: FlagTable, file: str) -> Iterator[Trouble]:
     deployment, prefix = scene.deployment, f"{table.engine.upper()}_"
     names = {*deployment.env, *deployment.secrets, *(name for env in deployment.node_env.values() for name in env)}
     unknown = [name for name in sorted(names) if name.startswith(prefix) and name not in table.variables]
+    ends = table.own and any(canonical(name) == VALIDATES and value is True for name, value in deployment.args.items())
     for name in unknown if table.variables else ():
         near = closest(name, table.variables)
         hint = f"did you mean {near}?" if near else f"remove {name}: it does nothing"
-        ends = bool(deployment.args.get("fail-on-environ-validation"))
-        yield _refused(
-            scene, table, f"does not know the variable {name}", f"in {file}: {hint}", mild=not (ends and table.own)
-        )
+        yield _refused(scene, table, f"does not know the variable {name}", f"in {file}: {hint}", mild=not ends)
 
 
 def _refused(scene: Scene, table: FlagTable, said: str, fix: str, mild: bool) -> Trouble:

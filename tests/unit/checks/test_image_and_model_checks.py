@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from check_world import NODES, SPARK1, SPARK2, said, scene, trouble
 
 from sparkd.checks import build_metadata, flags, marker, model, provides
 from sparkd.checks.scene import HOST, Look, Place, Scene, Text
+from sparkd.engines.flags import Flag, FlagTable
 from sparkd.facts.image import IMAGE, Image
 from sparkd.facts.model import MODEL, Model, Shard, folder
 from sparkd.model.config import ContainerSpec, Deployment, Mount
@@ -204,6 +206,63 @@ def test_flags(args: dict[str, Any], expected: list[tuple[str, str]]) -> None:
     assert [(status, words in text) for (_, status, text), (_, words) in zip(found, expected, strict=True)] == [
         (status, True) for status, _ in expected
     ]
+
+
+OWN = FlagTable(
+    engine="vllm",
+    version="0.40.0",
+    own=True,
+    flags={"dtype": Flag(name="dtype", choices=("auto", "fp4")), "new": Flag(name="new", kind="int")},
+    spellings={"--dtype": "dtype", "--new": "new"},
+    variables=frozenset({"VLLM_NEW"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("args", "own", "shipped"),
+    [
+        ({"dtype": "fp4", "new": 1}, [], ["refuses --dtype fp4", "has no flag --new"]),
+        ({"dtype": "fp8"}, ["refuses --dtype fp8: it is one of auto, fp4"], ["refuses --dtype fp8"]),
+        ({"max-model-len": 1}, ["has no flag --max-model-len"], []),
+        ({"new": "x"}, ["refuses --new x: it wants a whole number"], ["has no flag --new"]),
+    ],
+)
+def test_the_images_own_parser_holds_and_the_shipped_table_warns(
+    args: dict[str, Any], own: list[str], shipped: list[str]
+) -> None:
+    asked = said(flags.CHECK, replace(scene(args=args), parser=OWN))
+    assert [(status, text) for _, status, text in asked] == [
+        ("fail", f"the image's own vllm 0.40.0 {words}") for words in own
+    ]
+    unasked = trouble(flags.CHECK, replace(scene(args=args), unasked="nobody has asked it"))
+    assert [one.status for one in unasked] == ["warn"] * len(shipped)
+    for one, words in zip(unasked, shipped, strict=True):
+        assert one.text.startswith(f"sparkd's table of vllm 0.32.0 {words}")
+        assert one.evidence == ("judged by sparkd's table of vllm 0.32.0", "nobody has asked it")
+
+
+def test_variables_that_the_engine_does_not_read() -> None:
+    env = {"VLLM_NEW": "1", "VLLM_NWE": "1", "NCCL_DEBUG": "INFO", "OTHER": "1"}
+    found = trouble(flags.CHECK, replace(scene(env=env), parser=OWN))
+    assert [(one.status, one.text, one.fix) for one in found] == [
+        (
+            "warn",
+            "the image's own vllm 0.40.0 does not know the variable VLLM_NWE",
+            "in demo.yaml: did you mean VLLM_NEW?",
+        )
+    ]
+    everywhere = scene(env={"VLLM_A1": "1"}, secrets={"VLLM_B2": "/f"}, node_env={SPARK1: {"VLLM_C3": "1"}})
+    names = [one.text.rpartition(" ")[2] for one in trouble(flags.CHECK, everywhere) if "variable" in one.text]
+    assert names == ["VLLM_A1", "VLLM_B2", "VLLM_C3"]
+    known = {"VLLM_HOST_IP": "10.0.0.1", "VLLM_API_KEY": "x", "VLLM_CACHE_ROOT": "/cache"}
+    assert said(flags.CHECK, scene(env=known)) == []
+
+
+def test_a_variable_that_ends_the_engine_is_no_mere_warning() -> None:
+    strict = replace(OWN, flags={**OWN.flags, "fail-on-environ-validation": Flag(name="fail", kind="switch")})
+    strict = replace(strict, spellings={**OWN.spellings, "--fail-on-environ-validation": "fail-on-environ-validation"})
+    at = replace(scene(env={"VLLM_NWE": "1"}, args={"fail-on-environ-validation": True}), parser=strict)
+    assert [status for _, status, _ in said(flags.CHECK, at)] == ["fail"]
 
 
 def test_an_engine_without_a_table_is_left_alone() -> None:
