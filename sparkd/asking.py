@@ -55,7 +55,10 @@ class Asking:
     answered: Callable[[str], None] = lambda deployment: None
     """Called with the name of a deployment whose engine has answered for the first time."""
     _tables: dict[EngineKey, FlagTable] | None = None
-    _failed: dict[EngineKey, str] = field(default_factory=dict)
+    _failed: dict[EngineKey, tuple[float, str]] = field(default_factory=dict)
+    """When it is tried again, and what went wrong."""
+    _lost: dict[str, str] = field(default_factory=dict)
+    """Deployment -> why nobody can tell which Python runs its engine."""
     _next: dict[tuple[str, str], float] = field(default_factory=dict)
     """(deployment, its digest) -> when it is looked at again."""
     _swept: set[str] = field(default_factory=set)
@@ -70,7 +73,7 @@ class Asking:
         """Of the engine on the first node that has it. Costs an inspect; never raises for a Docker that is not there."""
         if not _askable(deployment):
             return Told(None, "")
-        tables, why = await self._known(), NOT_YET
+        tables, why = await self._known(), ""
         for node in deployment.nodes:
             inside = self.access[node].inside
             if inside is None:
@@ -86,9 +89,15 @@ class Asking:
                 continue
             if key in tables:
                 return Told(tables[key])
-            if key is not None:
-                why = f"its own parser could not be asked: {self._failed[key]}" if key in self._failed else NOT_YET
-        return Told(None, why)
+            if key in self._failed:
+                why = self._failed[key][1]
+        why = why or self._lost.get(deployment.name, "")
+        return Told(None, f"its own parser could not be asked: {why}" if why else NOT_YET)
+
+    def again(self) -> None:
+        """A person wants to know: what could not be asked is tried again."""
+        self._failed.clear()
+        self._next.clear()
 
     async def _known(self) -> dict[EngineKey, FlagTable]:
         if self._tables is None:
@@ -158,18 +167,19 @@ class Asking:
 
     async def ask(self, deployment: Deployment, node: str) -> None:
         """Ask its engine on this node unless that is known. What goes wrong is remembered and told by `told`."""
-        mark = (deployment.name, deployment.digest)
-        self._next[mark] = clock.now() + EVERY_S
+        self._next[deployment.name, deployment.digest] = clock.now() + EVERY_S
         access = self.access[node]
         if not _askable(deployment) or access.inside is None or access.throwaway is None:
             return
+        tables = await self._known()
         try:
             located = await locate(access.inside, deployment, self.owner, node)
         except (DockerError, HostError) as error:
-            log.debug("not asked", deployment=deployment.name, node=node, why=error.why)
+            self._lost[deployment.name] = error.why
             return
-        tables = await self._known()
-        if located is None or located.key in tables:
+        self._lost.pop(deployment.name, None)
+        failed = located is not None and clock.now() < self._failed.get(located.key, (0.0, ""))[0]
+        if located is None or located.key in tables or failed:
             return
         began = clock.now()
         try:
@@ -179,7 +189,7 @@ class Asking:
         except (DockerError, HostError, ValueError) as error:
             why = str(error) if isinstance(error, ValueError) else error.why
             self._swept.discard(node)  # its container may not have been removed either
-            self._failed[located.key], self._next[mark] = why, clock.now() + RETRY_S
+            self._failed[located.key] = clock.now() + RETRY_S, why
             log.warning("an engine's own parser could not be asked", deployment=deployment.name, node=node, why=why)
         except OSError as error:
             # Without room on the disk it counts until sparkd ends, and is asked again after that.

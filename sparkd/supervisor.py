@@ -207,6 +207,7 @@ class Supervisor:
         Right after sparkd's own start a node may not be connected yet: that is worth a moment, and no finding.
         """
         deployment = self.deployments[name]
+        self.checker.asking.again()
         with anyio.move_on_after(READABLE_S):
             while not self._readable(deployment):
                 self.wake()

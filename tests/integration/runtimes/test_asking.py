@@ -205,5 +205,15 @@ async def test_an_engine_that_cannot_say_it_is_left_alone_for_a_while(
             bench.cycle(group, one)
             await one.aclose()
         assert (await one.told(bench.deployment)).table is None
-    assert bench.answered == []
-    assert parsers.read(bench.state) == {}
+        assert (bench.answered, parsers.read(bench.state)) == ([], {})
+        one.again()  # a person asked for the checks
+        await bench.until_told(one, group)
+
+
+async def test_a_command_without_a_python_says_so(bench: Bench) -> None:
+    (Path(bench.deployment.container.mounts[0].source) / "vllm").write_text("no script\n")
+    one = bench.asking()
+    await one.ask(bench.deployment, "spark1")
+    assert "/venv/vllm in sparkd-test/busybox:1 names no Python" in (await one.told(bench.deployment)).why
+    bench.deployment = replace(bench.deployment, runtime="process", image=None)
+    assert await one.told(bench.deployment) == asking.Told(None)
