@@ -34,6 +34,8 @@ EVERY_S = 300.0
 """Between two looks whether an image has become another."""
 RETRY_S = 3600.0
 """After an engine that could not say it; it will not say it the next minute either."""
+AGAIN_S = 60.0
+"""The same while people ask for the checks, or a program of theirs does."""
 KEY_S = 8.0
 NOT_YET = "its own parser has not been asked yet"
 
@@ -95,8 +97,9 @@ class Asking:
         return Told(None, f"its own parser could not be asked: {why}" if why else NOT_YET)
 
     def again(self) -> None:
-        """A person wants to know: what could not be asked is tried again."""
-        self._failed.clear()
+        """A person wants to know: what could not be asked a while ago is tried again."""
+        just_now = clock.now() + RETRY_S - AGAIN_S
+        self._failed = {key: failed for key, failed in self._failed.items() if failed[0] > just_now}
         self._next.clear()
 
     async def _known(self) -> dict[EngineKey, FlagTable]:
@@ -184,19 +187,21 @@ class Asking:
         began = clock.now()
         try:
             text = await access.throwaway.run(located, script(deployment.engine), self.owner)
-            tables[located.key] = parse_table(text, own=True)
-            await anyio.to_thread.run_sync(parsers.keep, self.state, located.key, text)
+            table = parse_table(text, own=True)
         except (DockerError, HostError, ValueError) as error:
             why = str(error) if isinstance(error, ValueError) else error.why
             self._swept.discard(node)  # its container may not have been removed either
             self._failed[located.key] = clock.now() + RETRY_S, why
             log.warning("an engine's own parser could not be asked", deployment=deployment.name, node=node, why=why)
+            return
+        try:
+            await anyio.to_thread.run_sync(parsers.keep, self.state, located.key, text)
         except OSError as error:
             # Without room on the disk it counts until sparkd ends, and is asked again after that.
             log.warning("an engine's answer could not be kept", deployment=deployment.name, why=str(error))
-        if located.key in tables:
-            log.info("asked an engine", deployment=deployment.name, node=node, seconds=round(clock.now() - began, 1))
-            self.answered(deployment.name)
+        tables[located.key] = table
+        log.info("asked an engine", deployment=deployment.name, node=node, seconds=round(clock.now() - began, 1))
+        self.answered(deployment.name)
 
 
 def _askable(deployment: Deployment) -> bool:

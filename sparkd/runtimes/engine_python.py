@@ -22,7 +22,7 @@ from sparkd.runtimes.connection import understood
 from sparkd.runtimes.inside import Inside
 
 PACKAGES = ("/site-packages", "/dist-packages")
-KEPT_ENV = ("PYTHONPATH", "LD_LIBRARY_PATH")
+KEPT_ENV = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Of the deployment's environment: what decides which engine its Python finds."""
 _PYTHON = re.compile(r"python[0-9.]*")
 _LONG = re.compile(r"""'''exec' "?(/[^"\s]+)"? """)

@@ -39,7 +39,7 @@ def flags(daemon: Daemon, *argv: str) -> tuple[int, list[tuple[str, str]]]:
 
 def test_what_the_images_own_vllm_refuses_holds_the_start(fast: Daemon) -> None:
     configure(fast, WRONG)
-    wait_for("vLLM's parser to be asked", lambda: kept(fast), 120)
+    wait_for("vLLM's parser to be asked", lambda: kept(fast) != "", 120)
     answer = kept(fast)
     code, said = flags(fast)
     assert (code, said[0][0]) == (4, "fail")

@@ -206,7 +206,12 @@ async def test_an_engine_that_cannot_say_it_is_left_alone_for_a_while(
             await one.aclose()
         assert (await one.told(bench.deployment)).table is None
         assert (bench.answered, parsers.read(bench.state)) == ([], {})
-        one.again()  # a person asked for the checks
+        one.again()  # a person asked for the checks, right away and later
+        bench.cycle(group, one)
+        await one.aclose()
+        assert (await one.told(bench.deployment)).table is None
+        monkeypatch.setattr(asking, "AGAIN_S", 0.0)
+        one.again()
         await bench.until_told(one, group)
 
 
