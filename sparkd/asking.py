@@ -24,7 +24,8 @@ from sparkd.model.decision import State
 from sparkd.model.engine_key import EngineKey
 from sparkd.model.snapshot import NodeView
 from sparkd.observe import NodeAccess
-from sparkd.runtimes.engine_python import key_of, locate
+from sparkd.runtimes.engine_python import Located, key_of, locate
+from sparkd.runtimes.throwaway import Throwaway
 
 log = structlog.get_logger("sparkd")
 
@@ -184,9 +185,12 @@ class Asking:
         failed = located is not None and clock.now() < self._failed.get(located.key, (0.0, ""))[0]
         if located is None or located.key in tables or failed:
             return
+        await self._run(access.throwaway, located, deployment, node)
+
+    async def _run(self, throwaway: Throwaway, located: Located, deployment: Deployment, node: str) -> None:
         began = clock.now()
         try:
-            text = await access.throwaway.run(located, script(deployment.engine), self.owner)
+            text = await throwaway.run(located, script(deployment.engine), self.owner)
             table = parse_table(text, own=True)
         except (DockerError, HostError, ValueError) as error:
             why = str(error) if isinstance(error, ValueError) else error.why
@@ -199,7 +203,7 @@ class Asking:
         except OSError as error:
             # Without room on the disk it counts until sparkd ends, and is asked again after that.
             log.warning("an engine's answer could not be kept", deployment=deployment.name, why=str(error))
-        tables[located.key] = table
+        (await self._known())[located.key] = table
         log.info("asked an engine", deployment=deployment.name, node=node, seconds=round(clock.now() - began, 1))
         self.answered(deployment.name)
 

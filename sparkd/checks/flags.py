@@ -21,6 +21,7 @@ from sparkd.model.config import Deployment
 FORK = "VLLM_WORKER_MULTIPROC_METHOD"
 VALIDATES = "fail-on-environ-validation"
 """With it an unknown variable ends the engine."""
+MAY_KNOW = "the image's own version may know it: it is asked while nothing starts"
 MOST_SHOWN = 80
 MAY_DIFFER = frozenset({"VLLM_HOST_IP"})
 """Of vLLM's own variables: what is right on one node only."""
@@ -73,7 +74,7 @@ def _flags(scene: Scene, table: FlagTable, file: str) -> Iterator[Trouble]:
         flag = find(table, name)
         if flag is None:
             near = closest(name, table.flags)
-            hint = f"did you mean `{near}`?" if near else f"leave it out, or use an image whose {table.engine} has it"
+            hint = f"did you mean `{near}`?" if near else "leave it out" if table.own else MAY_KNOW
             yield _refused(scene, table, f"has no flag --{name}", f"in {file}: {hint}", mild=not table.own)
         else:
             for why in refusals(flag, name, value, args):
@@ -92,7 +93,7 @@ def _variables(scene: Scene, table: FlagTable, file: str) -> Iterator[Trouble]:
     ends = table.own and any(canonical(name) == VALIDATES and value is True for name, value in deployment.args.items())
     for name in unknown if table.variables else ():
         near = closest(name, table.variables)
-        hint = f"did you mean {near}?" if near else f"remove {name}: it does nothing"
+        hint = f"did you mean {near}?" if near else f"remove {name}: it does nothing" if table.own else MAY_KNOW
         yield _refused(scene, table, f"does not know the variable {name}", f"in {file}: {hint}", mild=not ends)
 
 
