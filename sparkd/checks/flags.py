@@ -93,7 +93,13 @@ def _variables(scene: Scene, table: FlagTable, file: str) -> Iterator[Trouble]:
     ends = table.own and any(canonical(name) == VALIDATES and value is True for name, value in deployment.args.items())
     for name in unknown if table.variables else ():
         near = closest(name, table.variables)
-        hint = f"did you mean {near}?" if near else f"remove {name}: it does nothing" if table.own else MAY_KNOW
+        hint = (
+            f"did you mean {near}?"
+            if near
+            else f"remove {name}, unless a mod reads it by itself"
+            if table.own
+            else MAY_KNOW
+        )
         yield _refused(scene, table, f"does not know the variable {name}", f"in {file}: {hint}", mild=not ends)
 
 
