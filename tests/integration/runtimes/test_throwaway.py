@@ -19,6 +19,7 @@ from sparkd.errors import DockerError, DockerMute
 from sparkd.model.config import ContainerSpec, Deployment, Mount
 from sparkd.model.engine_key import EngineKey
 from sparkd.runtimes import throwaway as module
+from sparkd.runtimes.connection import find
 from sparkd.runtimes.engine_python import Located, key_of, locate
 from sparkd.runtimes.inside import LABEL_LOOK, Inside
 from sparkd.runtimes.throwaway import LABEL, Throwaway
@@ -52,7 +53,8 @@ async def shell(docker: aiodocker.Docker) -> Located:
 
 async def asked(docker: aiodocker.Docker) -> list[dict[str, Any]]:
     found = await docker.containers.list(all=True, filters=json.dumps({"label": [LABEL]}))
-    return [await one.show() for one in found]
+    inspected = [await find(docker, one.id) for one in found]
+    return [one for one in inspected if one is not None]  # one that is just being made is listed first, and found later
 
 
 async def test_it_answers_reaches_nothing_and_goes(
