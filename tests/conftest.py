@@ -12,6 +12,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 # A test run started in the background of a shell ignores SIGINT, and so would every program that its tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Nor is the width of the tester's terminal, which `-n 2` hands on, that of a program on a terminal of a test's own.
+os.environ.pop("COLUMNS", None)
+os.environ.pop("LINES", None)
 
 
 @pytest.fixture(scope="session")
