@@ -9,6 +9,13 @@ from enum import StrEnum
 
 from sparkd.model.decision import FailureClass
 
+CODES = (
+    *("image", "build-metadata", "marker", "provides", "model", "flags", "container-spec"),
+    *("ghost-path", "exit-loop", "second-supervisor", "disk", "stray", "port", "memory", "swap", "pressure", "shm"),
+    *("caches", "gpu", "link", "clock", "parity", "boot"),
+)
+"""Of every check, in the order in which they are shown: what reads a configuration must not import the checks for it."""
+
 
 class Level(StrEnum):
     """How much a check's trouble matters, by its own nature or as `checks:` in the configuration says."""

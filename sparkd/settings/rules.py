@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from sparkd.closest import closest
+from sparkd.model.check import CODES
 from sparkd.model.config import Policy
 from sparkd.model.size import parse_size
 from sparkd.settings.shape import Finding
@@ -125,7 +126,12 @@ def policy(path: Path, value: Policy) -> Iterator[Finding]:
 
 
 def checks(path: Path, values: Mapping[str, str]) -> Iterator[Finding]:
+    """A level for a check that does not exist would be silently without effect."""
     for code, level in values.items():
+        if code not in CODES:
+            near = closest(code, CODES)
+            fix = f"did you mean `{near}`?" if near else "sparkd check --list shows them"
+            yield Finding((*path, code), f"there is no check `{code}`", fix)
         yield from choice((*path, code), level, CHECK_LEVELS)
 
 

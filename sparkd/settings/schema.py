@@ -15,6 +15,7 @@ from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from sparkd.engines import ENGINES
+from sparkd.model.check import CODES
 from sparkd.model.config import Cluster, Deployment
 from sparkd.settings import rules
 from sparkd.settings.deployment import FIXED
@@ -53,7 +54,7 @@ _NAMES: dict[Path, str] = {
 """Mappings whose keys a person chooses, and what they may look like."""
 _WORDS: dict[Path, tuple[str, ...]] = {("engine",): tuple(ENGINES), ("runtime",): RUNTIMES, **WORDS}
 _OPEN: dict[Path, Json] = {
-    ("checks",): {"additionalProperties": {"enum": list(rules.CHECK_LEVELS)}},
+    ("checks",): {"propertyNames": {"enum": list(CODES)}, "additionalProperties": {"enum": list(rules.CHECK_LEVELS)}},
     ("secrets",): {"additionalProperties": _SECRET},
     ("warmup", "expect"): {"properties": {"reasoning": {"type": "boolean"}, "contains": {"type": "string"}}},
     ("memory",): {

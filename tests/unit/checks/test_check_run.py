@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from sparkd.checks import run
+from sparkd.checks import CHECKS, run
 from sparkd.checks.scene import HOST, Ask, Check, Look, Scene, Trouble
 from sparkd.facts import Fact
-from sparkd.model.check import Level, Status
+from sparkd.model.check import CODES, Level, Status
 from sparkd.model.config import Cluster, Deployment, Node
 from sparkd.model.snapshot import Unknown
 
@@ -85,6 +85,10 @@ def test_a_check_that_is_off_or_does_not_apply_costs_nothing() -> None:
     elsewhere = replace(BUSY, applies=lambda deployment: deployment.runtime == "process")
     assert run.chosen([BUSY, elsewhere], DEPLOYMENT, {}) == [BUSY]
     assert run.chosen([BUSY], DEPLOYMENT, {"busy": "off"}) == []
+
+
+def test_the_configuration_knows_every_check_by_its_code() -> None:
+    assert tuple(check.code for check in CHECKS) == CODES
 
 
 def test_the_deployments_file_goes_over_the_clusters() -> None:
