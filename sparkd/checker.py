@@ -16,7 +16,7 @@ from sparkd.checks.scene import Scene
 from sparkd.facts.boots import BOOTS, Boots
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Cluster, Deployment
-from sparkd.model.decision import STARTING, Phase, State
+from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State
 from sparkd.model.snapshot import Boot, Snapshot
 from sparkd.observe.survey import Surveyor
 
@@ -107,7 +107,7 @@ class Checker:
             cluster=cluster,
             deployment=deployment,
             owner=self.owner,
-            running=state.phase in STARTING | {Phase.SERVE, Phase.PAUSED, Phase.ADOPTING},
+            running=state.phase in ASK_ENGINE,
             nodes={node: seen.nodes[node] for node in deployment.nodes},
             parser=told.table,
             unasked=told.why,

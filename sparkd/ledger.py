@@ -64,6 +64,10 @@ class Ledger:
         """The deployment as it was started, as long as anything of it may run."""
         return as_started(self.states[name].started, self.roster.wanted[name])
 
+    def judged(self, name: str) -> Deployment:
+        """What the checks look at: while ranks may run, what they were started with; else what the next start goes by."""
+        return self.running(name) if self.states[name].phase in ASK_ENGINE else self.roster.wanted[name]
+
     def pending(self, name: str) -> Pending:
         """What its file says by now, beside what may be running."""
         return self.roster.pending(name, self.states[name])

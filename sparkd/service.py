@@ -21,7 +21,7 @@ from sparkd.loading import NotLoaded
 from sparkd.model.config import Deployment
 from sparkd.model.decision import Failure, SendCanary, State, WarmUp
 from sparkd.model.snapshot import Canary, Snapshot
-from sparkd.model.view import ClusterView, DaemonFacts, node_since
+from sparkd.model.view import ClusterView, DaemonFacts, Pending, node_since
 from sparkd.notify import Notifier, edges
 from sparkd.operations import VERBS, Wish, changed, conflict, progress
 from sparkd.rank_logs import RankLogs
@@ -235,7 +235,10 @@ class Service:
         checked = self._supervisor.checker.found.get(name)
         if checked is None:
             raise NotFound(f"the checks of {name} have not run yet", f"sparkd ctl check {name} runs them")
-        return report(name, checked, clock.wall() - (clock.now() - checked.at))
+        ledger = self._supervisor.ledger
+        pending = ledger.pending(name) if ledger.judged(name) is ledger.running(name) else Pending()
+        said = difference.as_json(pending) if pending != Pending() else None
+        return {**report(name, checked, clock.wall() - (clock.now() - checked.at)), "pending": said}
 
     async def check(self, name: str) -> Mapping[str, Any]:
         self._known(name)

@@ -26,7 +26,7 @@ from sparkd.journal import Journal, JournalError
 from sparkd.ledger import Ledger, durable
 from sparkd.metrics import Counters
 from sparkd.model.config import Cluster, Config, Deployment
-from sparkd.model.decision import ASK_ENGINE, STARTING, Decision, Intent, State
+from sparkd.model.decision import STARTING, Decision, Intent, State
 from sparkd.model.snapshot import Outcome, Snapshot
 from sparkd.observe import NodeAccess, Observer
 from sparkd.observe.survey import Surveyor
@@ -192,8 +192,8 @@ class Supervisor:
 
     def _check(self, seen: Snapshot) -> None:
         """Start the checks that are due; nothing waits for them but a start."""
-        for name, wanted in self.deployments.items():
-            deployment = self.ledger.running(name) if self.states[name].phase in ASK_ENGINE else wanted
+        for name in self.deployments:
+            deployment = self.ledger.judged(name)
             due = self.checker.due(name, self.states[name], self.cluster.policy.hold_recheck)
             # While a node cannot be asked nothing starts, and a run would only say so.
             if due and self._group is not None and self._readable(deployment):
@@ -206,7 +206,7 @@ class Supervisor:
 
         Right after sparkd's own start a node may not be connected yet: that is worth a moment, and no finding.
         """
-        deployment = self.deployments[name]
+        deployment = self.ledger.judged(name)
         self.checker.asking.again()
         with anyio.move_on_after(READABLE_S):
             while not self._readable(deployment):

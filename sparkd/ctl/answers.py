@@ -238,6 +238,7 @@ class Checks(NamedTuple):
     deployment: str = ""
     seconds: float = 0.0
     checks: tuple[Row, ...] = ()
+    pending: Pending | None = None
 
 
 class Known(NamedTuple):

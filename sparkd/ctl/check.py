@@ -11,6 +11,7 @@ from sparkd.ctl.answers import AllChecks, Checks, Row, Status, read
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import NOT_SERVING
 from sparkd.ctl.names import pick
+from sparkd.ctl.screen import pending_text
 from sparkd.ctl.text import Cell, Terminal, clean, count, labelled, table, terminal, wrap
 
 CHECK_S = 30.0
@@ -54,6 +55,9 @@ def lines(found: Checks, term: Terminal) -> Iterator[str]:
     """A line in words, the table of checks and nodes, then all that is not ok with its evidence and fix."""
     counts = Counter(row.status for row in found.checks)
     yield term.paint(_verdict(found, counts), COLOURS[next((one for one in WORST if counts[one]), "ok")])
+    if found.pending:
+        text = f"{pending_text(found.pending, found.deployment)}; checked is what it was started with"
+        yield from labelled("pending", text, term, "yellow")
     nodes = list(dict.fromkeys(row.node for row in found.checks if row.node is not None))
     codes = list(dict.fromkeys(row.code for row in found.checks))
     rows = [[Cell(code), *(_cell(found.checks, code, node) for node in nodes)] for code in codes]

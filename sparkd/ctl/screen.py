@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.ctl.answers import Deployment, Failure, Node, Rank, Start, Status
+from sparkd.ctl.answers import Deployment, Failure, Node, Pending, Rank, Start, Status
 from sparkd.ctl.text import Cell, Terminal, ago, clock, duration, labelled, listing, size, table, wrap
 from sparkd.ctl.words import STARTING, headline, since, verdict, what_next, why
 
@@ -62,7 +62,7 @@ def _block(deployment: Deployment, status: Status, term: Terminal) -> list[str]:
         lines += labelled("stages", _stages(deployment.start, status.at), term)
     lines += labelled("next", what_next(deployment, status), term)
     if deployment.restart_pending or deployment.pending:
-        lines += labelled("pending", _pending(deployment), term, "yellow")
+        lines += labelled("pending", pending_text(deployment.pending, deployment.name), term, "yellow")
     if deployment.ranks:
         lines += ["", *_ranks(deployment, status, term)]
     for node in status.unread_nodes(deployment):
@@ -71,9 +71,8 @@ def _block(deployment: Deployment, status: Status, term: Terminal) -> list[str]:
     return [*lines, "", *facts] if facts else lines
 
 
-def _pending(deployment: Deployment) -> str:
-    """What its file says by now, in one line; `sparkd ctl why` has every change."""
-    pending, name = deployment.pending, deployment.name
+def pending_text(pending: Pending | None, name: str) -> str:
+    """What the file of a running deployment says by now, in one line; `sparkd ctl why` has every change."""
     if pending and pending.removed:
         return f"its file is gone: it goes on as it was started, until `sparkd ctl stop {name}`"
     if pending and pending.problems:

@@ -164,6 +164,7 @@ async def test_a_changed_file_of_a_running_deployment_is_restart_pending() -> No
         assert [rank["node"] for rank in one["ranks"]] == ["spark1", "spark2"], "shown as it was started"
         _, shown, _ = await world.ctl("status")
         assert "pending    its file has changed (image and nodes); `sparkd ctl restart ds4` applies it" in shown
+        assert world.supervisor.ledger.judged("ds4").image == "vllm:1", "what runs is what is checked"
         _, shown, _ = await world.ctl("why")
         assert "image: runs with vllm:1, its file says vllm:2" in shown
         _, shown, _ = await world.ctl("reload")
@@ -175,6 +176,15 @@ async def test_a_changed_file_of_a_running_deployment_is_restart_pending() -> No
             True,
             "pending",
         )
+
+
+async def test_the_next_start_is_checked_by_the_file() -> None:
+    async with running() as world:
+        world.started("ds4")
+        world.write("ds4", DEPLOYMENT.format(name="ds4").replace("vllm:1", "vllm:2"))
+        await world.reload()
+        world.stopped("ds4")
+        assert world.supervisor.ledger.judged("ds4").image == "vllm:2"
 
 
 async def test_deployments_come_and_go() -> None:

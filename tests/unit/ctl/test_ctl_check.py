@@ -62,6 +62,15 @@ def test_warnings_are_allowed(rows: list[Json], code: int) -> None:
     assert (done.returncode, json.loads(done.stdout)) == (code, checks(*rows))
 
 
+def test_what_runs_is_not_what_its_file_says_by_now() -> None:
+    pending = {"changes": [{"key": "image", "running": "vllm:1", "file": "vllm:2"}], "problems": [], "removed": False}
+    with daemon(serving()) as server:
+        server.checks = {**checks(*WELL), "pending": pending}
+        shown = sparkd(server.socket_path, "ctl", "check").stdout
+    assert "its file has changed (image)" in shown
+    assert "checked is what it was started with" in " ".join(shown.split())
+
+
 def test_the_list() -> None:
     known = {"code": "swap", "severity": "warn", "description": "Swap in use.", "needs": ["meminfo"]}
     with daemon(serving()) as server:
