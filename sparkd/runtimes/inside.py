@@ -22,6 +22,7 @@ import anyio
 
 from sparkd.model.config import Mount
 from sparkd.render import bind
+from sparkd.runtimes import looker
 from sparkd.runtimes.connection import TIMEOUT, Connection, address, find, find_image, listed, understood
 
 LOOK_S = 8.0
@@ -30,7 +31,10 @@ MAX_TEXT_BYTES = 1 << 20
 TAR_BYTES = 4096
 """Headers before the first file of an archive, long names included."""
 LABEL_LOOK = "io.sparkd.look"
-"""Marks a container that only exists to be looked into. It never runs; a left-over one is removed by the next look."""
+"""Marks a container that only exists to be looked into, with the owner's id. It never runs; a left-over one is removed
+by the next look."""
+LABEL_LOOKER = "io.sparkd.looker"
+"""The process that looks: while it lives, nobody else takes the container away."""
 
 
 class Inside:
@@ -42,7 +46,6 @@ class Inside:
         self._tellers: dict[str, Callable[[Mapping[str, Any]], Awaitable[Any]]] = {
             "containers": lambda _: self._containers(),
             "images": lambda _: self._images(),
-            "info": lambda _: self._info(),
             "image": lambda args: self.image(str(args["ref"])),
         }
 
@@ -50,7 +53,7 @@ class Inside:
         await self._connection.aclose()
 
     async def tell(self, fact: str, args: Mapping[str, Any]) -> str:
-        """As JSON: `containers` (every one, inspected), `images` (all), `info`, `image` (inspect of `ref`, or null)."""
+        """As JSON: `containers` (every one, inspected), `images` (all), `image` (inspect of `ref`, or null)."""
         told = await self._tellers[fact](args)
         with understood(self._node, f"telling {fact}"):
             return json.dumps(told)
@@ -65,10 +68,6 @@ class Inside:
         async with self._connection.call("listing images", LOOK_S) as docker:
             return await listed(docker, "images/json", {})
 
-    async def _info(self) -> Any:
-        async with self._connection.call("asking Docker about itself", LOOK_S) as docker:
-            return await docker.system.info()
-
     async def image(self, ref: str) -> dict[str, Any] | None:
         """Inspect of an image, None when it is not there."""
         async with self._connection.call("inspecting an image", LOOK_S) as docker:
@@ -82,7 +81,7 @@ class Inside:
             body: dict[str, Any] = {
                 "Image": ref,
                 "Cmd": ["-"],
-                "Labels": {LABEL_LOOK: owner},
+                "Labels": {LABEL_LOOK: owner, LABEL_LOOKER: looker.me()},
                 "NetworkDisabled": True,
                 "HostConfig": {"Mounts": [bind(replace(mount, read_only=True)) for mount in mounts]},
             }
@@ -97,11 +96,13 @@ class Inside:
                 self._looks.discard(container.id)
 
     async def _sweep(self, docker: aiodocker.Docker, owner: str) -> None:
-        """What a killed sparkd left behind."""
-        filters = {"label": [f"{LABEL_LOOK}={owner}"]}
-        for left in await docker.containers.list(all=True, filters=json.dumps(filters)):
-            if left.id not in self._looks:  # several images are looked into at once
-                await left.delete(force=True, v=True)
+        """What a killed sparkd, or a look of ours that was broken off, left behind."""
+        mine = looker.me()
+        for found in await listed(docker, "containers/json", {"all": "1", "filters": _labelled(owner)}):
+            by = str((found.get("Labels") or {}).get(LABEL_LOOKER, ""))
+            # Several images are looked into at once.
+            if found["Id"] not in self._looks and (by == mine or not looker.alive(by)):
+                await docker.containers.container(str(found["Id"])).delete(force=True, v=True)
 
     async def kind(self, container: str, path: str) -> str:
         """`file`, `dir`, `other` or `missing`: what is at this path in the container's root, running or not."""
@@ -156,6 +157,10 @@ class Inside:
 # Bits of Go's FileMode, as Docker's header has them.
 GO_DIR = 1 << 31
 GO_TYPE = GO_DIR | 1 << 27 | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
+
+
+def _labelled(owner: str) -> str:
+    return json.dumps({"label": [f"{LABEL_LOOK}={owner}"]})
 
 
 def _kind(mode: int) -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 
 import aiodocker
+import anyio
+import anyio.to_thread
 import pytest
 
+from sparkd.runtimes import looker
 from sparkd.runtimes.docker import DockerRuntime
-from sparkd.runtimes.inside import LABEL_LOOK, MAX_TEXT_BYTES, Inside
+from sparkd.runtimes.inside import LABEL_LOOK, LABEL_LOOKER, MAX_TEXT_BYTES, Inside
 
 from ..waiting import until
 from .dockerd import IMAGE, Dockerd
@@ -25,6 +30,7 @@ async def inside(dockerd: Dockerd) -> AsyncIterator[Inside]:
     await inside.aclose()
 
 
+NAMED = "from sparkd.runtimes import looker; print(looker.me())"
 WRITES = (
     "mkdir -p /made; echo 'hello' > /made/file; ln -s /made/file /made/link; ln -s /nowhere /made/dangling; "
     "head -c 3000000 /dev/zero > /made/big; sleep 60"
@@ -65,10 +71,35 @@ async def test_a_file_of_the_writable_layer_is_not_in_the_image(
 async def test_what_a_killed_look_left_is_removed_by_the_next(inside: Inside, docker: aiodocker.Docker) -> None:
     left = await docker.containers.create({"Image": IMAGE, "Cmd": ["-"], "Labels": {LABEL_LOOK: "us"}})
     other = await docker.containers.create({"Image": IMAGE, "Cmd": ["-"], "Labels": {LABEL_LOOK: "somebody"}})
+    ended = subprocess.Popen([sys.executable, "-c", NAMED], stdout=subprocess.PIPE, text=True)
+    labels = {LABEL_LOOK: "us", LABEL_LOOKER: ended.communicate()[0].strip()}
+    killed = await docker.containers.create({"Image": IMAGE, "Cmd": ["-"], "Labels": labels})
     async with inside.of_image(IMAGE, "us"):
         ids = {one.id for one in await docker.containers.list(all=True)}
-    assert left.id not in ids
+    assert not {left.id, killed.id} & ids
     assert other.id in ids
+
+
+async def test_what_another_process_is_looking_into_is_not_taken_away(inside: Inside, docker: aiodocker.Docker) -> None:
+    """`sparkd check` beside a daemon: the same owner, another process, and another user."""
+    argv = [sys.executable, "-u", "-c", f"{NAMED}; import os, sys; os.setuid(65534); sys.stdin.read()"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as looking:
+        assert looking.stdout is not None
+        name = await anyio.to_thread.run_sync(looking.stdout.readline)
+        labels = {LABEL_LOOK: "us", LABEL_LOOKER: name.strip()}
+        theirs = await docker.containers.create({"Image": IMAGE, "Cmd": ["-"], "Labels": labels})
+        async with inside.of_image(IMAGE, "us"):
+            assert theirs.id in {one.id for one in await docker.containers.list(all=True)}
+        looking.communicate()
+    async with inside.of_image(IMAGE, "us"):
+        assert theirs.id not in {one.id for one in await docker.containers.list(all=True)}
+
+
+async def test_a_look_of_ours_that_was_broken_off_is_removed_too(inside: Inside, docker: aiodocker.Docker) -> None:
+    labels = {LABEL_LOOK: "us", LABEL_LOOKER: looker.me()}
+    left = await docker.containers.create({"Image": IMAGE, "Cmd": ["-"], "Labels": labels})
+    async with inside.of_image(IMAGE, "us"):
+        assert left.id not in {one.id for one in await docker.containers.list(all=True)}
 
 
 async def test_looks_into_two_images_at_once_do_not_disturb_each_other(inside: Inside) -> None:
@@ -79,10 +110,9 @@ async def test_looks_into_two_images_at_once_do_not_disturb_each_other(inside: I
 
 async def test_dockers_own_words(inside: Inside, runtime: DockerRuntime) -> None:
     container = await runtime.start(rank("sleep", "60"), {})
-    told = {fact: json.loads(await inside.tell(fact, {})) for fact in ("containers", "images", "info")}
+    told = {fact: json.loads(await inside.tell(fact, {})) for fact in ("containers", "images")}
     assert [one["Id"] for one in told["containers"]] == [container]
     assert any(IMAGE in one["RepoTags"] for one in told["images"])
-    assert told["info"]["ServerVersion"]
     image = json.loads(await inside.tell("image", {"ref": IMAGE}))
     assert image["Id"].startswith("sha256:")
     assert json.loads(await inside.tell("image", {"ref": "nobody/has:this"})) is None

@@ -1,0 +1,42 @@
+"""This process -> a name that it writes on what it makes, and of such a name whether that process is still alive.
+
+Beside the daemon there may be a `sparkd check` with the same owner id, of another user: what each is just looking into
+must not be swept away by the other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from sparkd.node import procfs
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+NAME = re.compile(r"([0-9a-f-]{36}):(\d{1,9}):(\d{1,18})")
+"""Boot, pid, start in clock ticks after boot."""
+
+
+def me() -> str:
+    pid = os.getpid()
+    return f"{_boot()}:{pid}:{procfs.stat(pid).start_ticks}"
+
+
+def alive(name: str) -> bool:
+    """Of this machine. False for what is no such name."""
+    match = NAME.fullmatch(name)
+    if match is None or match[1] != _boot():
+        return False
+    try:
+        os.kill(int(match[2]), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's: it is there
+    try:
+        return procfs.stat(match[2]).start_ticks == int(match[3])
+    except procfs.GONE:  # there, and hidden from the daemon (ProtectProc=): a wrong yes only leaves a created container
+        return True
+
+
+def _boot() -> str:
+    return procfs.read(BOOT_ID).decode("ascii").strip()
