@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.starters import containers
+from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.disks import DISKS, DOCKER_ROOT, Disk
 from sparkd.model.check import Level
 from sparkd.model.decision import FailureClass
@@ -13,6 +15,7 @@ from sparkd.model.size import spoken
 FULL_BYTES, LOW_BYTES = 256 << 20, 5 << 30
 """A start writes compile caches and logs: some hundred MiB (field report 1). Below `FULL_BYTES` it cannot work."""
 FEW_INODES = 1000
+SHOWN = 3
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
 
 
@@ -21,6 +24,7 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
     for node, disks in scene.each(DISKS):
         for path, disk in disks.items():
             yield from _of(node, path, disk, path in written or path in (DOCKER_ROOT, "/var/log"))
+        yield from _logs(scene, node)
 
 
 def _of(node: str, path: str, disk: Disk, written: bool) -> Iterator[Trouble]:
@@ -41,11 +45,27 @@ def _of(node: str, path: str, disk: Disk, written: bool) -> Iterator[Trouble]:
         yield Trouble(node, text, f"keep models on a disk of {node}", seen, mild=True)
 
 
+def _logs(scene: Scene, node: str) -> Iterator[Trouble]:
+    """Of others: ranks of ours are made with a limit."""
+    there = containers(scene, node).values()
+    found = [one for one in there if one.log_grows and (one.state == "running" or one.starts_itself)]
+    if found:
+        names = ", ".join(one.name for one in found[:SHOWN]) + (
+            f" and {len(found) - SHOWN} more" * (len(found) > SHOWN)
+        )
+        text = f"what {names} on {node} says is kept in a file without a limit, until {DOCKER_ROOT} is full"
+        fix = (
+            f'on {node}: {{"log-opts": {{"max-size": "50m"}}}} in /etc/docker/daemon.json, and make the container anew'
+        )
+        yield Trouble(node, text, fix, mild=True)
+
+
 CHECK = Check(
     code="disk",
     level=Level.FAIL,
-    description="The disks of mounts, Docker and logs have space and inodes left and can be written where they must.",
+    description="The disks of mounts, Docker and logs have space and inodes left, can be written where they must, and no "
+    "container's log fills them.",
     evaluate=evaluate,
-    needs=(DISKS,),
+    needs=(DISKS, CONTAINERS),
     cls=FailureClass.RESOURCE,
 )

@@ -1,7 +1,7 @@
 """The fabric: the data address is there and up, halves of a port agree, and the names in the environment exist *there*.
 
-Passive: nothing is sent. Interface names differ from node to node (second field report), so each name is looked up on
-the node whose rank gets it.
+Passive: nothing is sent beside the echoes that the loop sends anyway. Interface names differ from node to node (second
+field report), so each name is looked up on the node whose rank gets it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from sparkd.checks.odd import odd_ones
 from sparkd.checks.scene import Check, Scene, Trouble
 from sparkd.facts.links import LINKS, Interface, Links
 from sparkd.model.check import Level
+from sparkd.model.snapshot import Unknown
 
 FABRIC_MBPS = 100_000
 """A ConnectX-7 port of a Spark links at 200 Gb/s; its two halves show as two interfaces of 100 or 200."""
@@ -26,6 +27,7 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
     for node, links in found.items():
         if not alone:
             yield from _data_address(scene, node, links)
+            yield from _unreached(scene, node)
         yield from _names(scene, node, links)
     if not alone:
         yield from _mtu(scene, found)
@@ -47,6 +49,16 @@ def _data_address(scene: Scene, node: str, links: Links) -> Iterator[Trouble]:
         yield Trouble(node, text, fix, not_yet=True)
     elif scene.deployment.hardware == "gb10":
         yield from _slow(node, interface, links)
+
+
+def _unreached(scene: Scene, node: str) -> Iterator[Trouble]:
+    """A firewall may drop echoes and nothing else, so this is a warning."""
+    pings = scene.nodes[node].pings
+    peers = {scene.cluster.nodes[peer].data_address: peer for peer in scene.deployment.nodes if peer != node}
+    for one in () if isinstance(pings, Unknown) else pings:
+        if one.silent and one.address in peers:
+            text = f"{peers[one.address]} ({one.address}) does not answer {node} over the fabric"
+            yield Trouble(node, text, f"on {node}: ping {one.address}; ip neighbour; is the cable in?", mild=True)
 
 
 def _slow(node: str, interface: Interface, links: Links) -> Iterator[Trouble]:
@@ -102,10 +114,28 @@ def _names(scene: Scene, node: str, links: Links) -> Iterator[Trouble]:
             text = f"NCCL_IB_HCA names {device}, but {node} has no such RDMA device: NCCL falls back to TCP"
             seen = (f"there: {', '.join(sorted(ports)) or 'no RDMA device'}",)
             yield Trouble(node, text, f"in {file}: node_env: {{{node}: {{NCCL_IB_HCA: …}}}}", seen, rank, not_yet=True)
+    yield from _gid(scene, node, links, env)
     host_ip = env.get("VLLM_HOST_IP", "")
     if host_ip and links.having(host_ip) is None:
         text = f"VLLM_HOST_IP is {host_ip}, which is no address of {node}: the other ranks cannot reach this one"
         yield Trouble(node, text, f"in {file}: node_env: {{{node}: {{VLLM_HOST_IP: …}}}}", rank=rank)
+
+
+def _gid(scene: Scene, node: str, links: Links, env: Mapping[str, str]) -> Iterator[Trouble]:
+    """The table of GIDs is filled from the interface's addresses: another order there, or IPv6 off, moves the index."""
+    index = env.get("NCCL_IB_GID_INDEX", "")
+    if not index.isdigit():  # NCCL's own -1 looks for one
+        return
+    named = _hcas(env.get("NCCL_IB_HCA", ""))
+    ours = links.having(scene.cluster.nodes[node].data_address or "")
+    for one in links.rdma:
+        port = f"{one.device}:{one.port}"
+        used = any(port.startswith(hca) for hca in named) if named else ours is not None and one.interface == ours.name
+        if used and not any(gid.startswith(f"{index}:") for gid in one.gids):
+            text = f"NCCL_IB_GID_INDEX is {index}, and {port} of {node} has no GID there: RDMA connections fail"
+            rank, file = scene.deployment.nodes.index(node), scene.deployment.file or "the deployment file"
+            seen = (f"{port}: {', '.join(one.gids) or 'no GID'}",)
+            yield Trouble(node, text, f"in {file}: node_env: {{{node}: {{NCCL_IB_GID_INDEX: …}}}}", seen, rank)
 
 
 def _matches(wanted: str, name: str) -> bool:
@@ -128,4 +158,5 @@ CHECK = Check(
     description="The fabric's address is up on every node, MTUs agree, and interfaces named in the environment exist.",
     evaluate=evaluate,
     needs=(LINKS,),
+    reads=("pings",),
 )

@@ -1,4 +1,4 @@
-"""Engine processes that belong to no rank of sparkd's: another launcher's, a forgotten shell's, or left over."""
+"""Engine processes that belong to no rank of sparkd's, and ranks that are left over: a launcher's, a shell's, or ours."""
 
 from __future__ import annotations
 
@@ -25,6 +25,19 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
                 groups.setdefault(process.owner if process.owner != "-" else str(process.pid), []).append(one)
         for strays in groups.values():
             yield _trouble(node, strays)
+    for node in scene.deployment.nodes:
+        yield from _left(scene, node)
+
+
+def _left(scene: Scene, node: str) -> Iterator[Trouble]:
+    """Of a generation that is over. While one runs, the loop itself tells the others from it."""
+    name = scene.deployment.name
+    for rank in scene.nodes[node].ranks:
+        if not scene.running and rank.alive and (rank.owner, rank.deployment) == (scene.owner, name):
+            text = (
+                f"rank {rank.rank} of generation {rank.generation} of {name} still runs on {node}: sparkd ends it first"
+            )
+            yield Trouble(node, text, f"sparkd ctl stop {name}", (f"{rank.name}: {rank.state}",), rank.rank, mild=True)
 
 
 def _trouble(node: str, strays: list[Whose]) -> Trouble:
@@ -47,7 +60,8 @@ def _trouble(node: str, strays: list[Whose]) -> Trouble:
 CHECK = Check(
     code="stray",
     level=Level.WARN,
-    description="Engine processes of anybody else, on the host or in any container: they hold memory, ports and the GPU.",
+    description="Engine processes of anybody else, on the host or in any container, and ranks of an earlier generation: they "
+    "hold memory, ports and the GPU.",
     evaluate=evaluate,
     needs=(ENGINES,),
     cls=FailureClass.RESOURCE,

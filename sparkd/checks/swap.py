@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.facts.pressure import PRESSURE, Swap
 from sparkd.model.check import Level
 from sparkd.model.size import spoken
-from sparkd.model.snapshot import Unknown
 
 USED_BYTES = 1 << 30
 """Idle pages of a desktop session swap out and never matter; a gibibyte is more than those."""
 
 
 def evaluate(scene: Scene) -> Iterator[Trouble]:
-    for name in scene.deployment.nodes:
-        memory = scene.nodes[name].memory
-        if isinstance(memory, Unknown) or memory.swap_used < USED_BYTES:
-            continue
-        text = f"{spoken(memory.swap_used)} of swap are in use on {name}"
-        yield Trouble(name, text, f"on {name}: swapoff -a (sparkd does it with `cleanup: {{swapoff: true}}`)")
+    for node, pressure in scene.each(PRESSURE):
+        used = sum(one.used_bytes for one in pressure.swaps)
+        if used >= USED_BYTES:
+            text = f"{spoken(used)} of swap are in use on {node}"
+            fix = f"on {node}: swapoff -a (sparkd does it with `cleanup: {{swapoff: true}}`)"
+            yield Trouble(node, text, fix, tuple(map(_device, pressure.swaps)))
+
+
+def _device(one: Swap) -> str:
+    where = ", which is memory itself" if one.in_memory else ""
+    return f"{one.name} ({one.kind}{where}): {spoken(one.used_bytes)} of {spoken(one.size_bytes)}"
 
 
 CHECK = Check(
@@ -27,5 +32,5 @@ CHECK = Check(
     level=Level.WARN,
     description="Swap in use: an engine whose pages are swapped out answers minutes late and looks wedged.",
     evaluate=evaluate,
-    reads=("memory",),
+    needs=(PRESSURE,),
 )

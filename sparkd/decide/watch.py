@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sparkd.decide.case import Case, duration
 from sparkd.model.config import Policy
 from sparkd.model.decision import Cause, Watch
-from sparkd.model.snapshot import Canary, EngineMetrics, Outcome, Ping, Unknown
+from sparkd.model.snapshot import Canary, EngineMetrics, Outcome, Unknown
 
 PROBE_AGAIN_S = 15.0
 """While something looks wrong, a canary is sent this often instead of every `canary_after` seconds."""
@@ -199,14 +199,8 @@ def silent_peers(case: Case) -> tuple[str, ...]:
     found = []
     for name, view in case.group.views.items():
         pings = () if isinstance(view.pings, Unknown) else view.pings
-        found += [f"{ping.address} does not answer {name} on the fabric" for ping in pings if _silent(ping)]
+        found += [f"{ping.address} does not answer {name} on the fabric" for ping in pings if ping.silent]
     return tuple(found)
-
-
-def _silent(ping: Ping) -> bool:
-    """Lost, or no way there. An echo that was forbidden or had no address family says nothing about the fabric."""
-    no_way = ping.error is None or any(word in ping.error.lower() for word in ("unreachable", "no route", "is down"))
-    return ping.ms is None and no_way
 
 
 # ---------------------------------------------------------------------------------------------------------------- words

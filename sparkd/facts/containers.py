@@ -43,6 +43,8 @@ class Contained:
     mounts: tuple[Bound, ...]
     owner: str | None = None
     error: str = ""
+    log_grows: bool = False
+    """Docker keeps what it says in a file that has no limit."""
 
     @property
     def text(self) -> str:
@@ -84,7 +86,13 @@ def _container(found: Mapping[str, Any]) -> Contained:
         mounts=tuple(map(_mount, found.get("Mounts") or ())),
         owner=labels.get(LABEL_OWNER),
         error=str(state.get("Error") or ""),
+        log_grows=_log_grows(host.get("LogConfig") or {}),
     )
+
+
+def _log_grows(found: Mapping[str, Any]) -> bool:
+    """The driver `local` has a limit of its own, `json-file` only the one that it is given."""
+    return found.get("Type") == "json-file" and "max-size" not in (found.get("Config") or {})
 
 
 def _mount(found: Mapping[str, Any]) -> Bound:

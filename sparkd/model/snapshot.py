@@ -155,6 +155,13 @@ class Ping:
     ms: float | None
     error: str | None = None
 
+    @property
+    def silent(self) -> bool:
+        """Lost, or no way there. An echo that was forbidden or had no address family says nothing about the fabric."""
+        words = ("unreachable", "no route", "is down")
+        no_way = self.error is None or any(word in self.error.lower() for word in words)
+        return self.ms is None and no_way
+
 
 @dataclass(frozen=True, slots=True)
 class Container:

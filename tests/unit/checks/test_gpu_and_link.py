@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from check_world import DEPLOYMENT, SPARK1, SPARK2, said, scene, trouble
+from check_world import DEPLOYMENT, SPARK1, SPARK2, said, scene, trouble, view
 
 from sparkd.checks import gpu, link, run
 from sparkd.facts.gpu import GPU, Gpu, GpuState, Xid
 from sparkd.facts.links import LINKS, Interface, Links, RdmaPort
 from sparkd.model.decision import FailureClass
+from sparkd.model.snapshot import Ping, Unknown
 
 GB10 = Gpu("NVIDIA GB10", "580.95.05", "P0", None, 2411.0, 96.0, 61.0)
 WELL = GpuState("580.95.05", "ok", "", (GB10,), ())
@@ -109,6 +110,41 @@ def test_names_in_the_environment_exist_on_that_node(variable: str, value: str, 
     found = trouble(link.CHECK, scene(links(node(2)), node_env={SPARK2: {variable: value}}))
     assert [(one.node, one.rank) for one in found] == ([] if well else [(SPARK2, 1)])
     assert all(variable in one.text and variable in one.fix for one in found)
+
+
+ROCE = RdmaPort("rocep1s0f0", 1, "active", "enp1s0f0np0", ("0:fe80::1:RoCEv1", "3:0:0:ffff:0a00:0002:RoCEv2"))
+
+
+@pytest.mark.parametrize(
+    ("env", "well"),
+    [
+        ({"NCCL_IB_GID_INDEX": "3"}, True),
+        ({"NCCL_IB_GID_INDEX": "5"}, False),
+        ({"NCCL_IB_GID_INDEX": "-1"}, True),
+        ({"NCCL_IB_GID_INDEX": "5", "NCCL_IB_HCA": "rocep1s0f0"}, False),
+        ({"NCCL_IB_GID_INDEX": "5", "NCCL_IB_HCA": "=other"}, True),
+    ],
+)
+def test_the_gid_that_nccl_is_told_to_use_is_there(env: dict[str, str], well: bool) -> None:
+    found = trouble(link.CHECK, scene(links(replace(node(2), rdma=(ROCE,))), node_env={SPARK2: env}))
+    gids = [one for one in found if "GID" in one.text]
+    assert [(one.node, one.rank) for one in gids] == ([] if well else [(SPARK2, 1)])
+
+
+@pytest.mark.parametrize(
+    ("pings", "statuses"),
+    [
+        ((Ping("10.0.0.1", 0.1),), []),
+        ((Ping("10.0.0.1", None),), ["warn"]),
+        ((Ping("10.0.0.1", None, "Network is unreachable"),), ["warn"]),
+        ((Ping("10.0.0.1", None, "Operation not permitted"),), []),
+        ((Ping("10.0.0.9", None),), []),
+        (Unknown("mute", 0.0), ["unknown"]),
+    ],
+)
+def test_peers_on_the_fabric(pings: Any, statuses: list[str]) -> None:
+    found = said(link.CHECK, scene(links(node(2)), view(SPARK2, pings=pings)))
+    assert [(where, status) for where, status, _ in found] == [(SPARK2, status) for status in statuses]
 
 
 def test_a_node_alone_needs_no_fabric() -> None:

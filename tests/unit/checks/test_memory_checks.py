@@ -74,8 +74,18 @@ STRAYS: list[tuple[tuple[EngineProcess, ...], list[str]]] = [
 
 @pytest.mark.parametrize(("found", "texts"), STRAYS)
 def test_strays(found: tuple[EngineProcess, ...], texts: list[str]) -> None:
-    at = scene({ENGINES: engines(*found)}, view(SPARK1, containers=(RANK,)))
+    at = scene({ENGINES: engines(*found)}, view(SPARK1, containers=(RANK,)), running=True)
     assert [text.replace("(pid 501)", "(pid 500)") for _, _, text in said(stray.CHECK, at)] == texts
+
+
+def test_a_rank_of_an_earlier_generation_is_left_over_until_the_next_start() -> None:
+    at = scene({ENGINES: engines()}, view(SPARK1, containers=(RANK,)))
+    assert said(stray.CHECK, at) == [
+        (SPARK1, "warn", "rank 0 of generation 3 of demo still runs on spark1: sparkd ends it first")
+    ]
+    assert said(stray.CHECK, replace(at, running=True)) == []
+    other = replace(RANK, deployment="other")
+    assert said(stray.CHECK, scene({ENGINES: engines()}, view(SPARK1, containers=(other,)))) == []
 
 
 def test_our_own_strays_are_no_trouble_of_anybodys() -> None:

@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 from check_world import SPARK1, SPARK2, said, scene, trouble, view
+from unit_world import DS4
 
 from sparkd.checks import clock, container_spec, disk, image, parity, swap
 from sparkd.checks.odd import odd_ones
+from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.disks import DISKS, Disk
 from sparkd.facts.image import IMAGE, Image, NoImage
+from sparkd.facts.pressure import PRESSURE, Pressure, Swap
 from sparkd.facts.versions import VERSIONS
 from sparkd.model.config import ContainerSpec, Mount
-from sparkd.model.snapshot import Boot, Memory, Unknown
+from sparkd.model.snapshot import Boot, Unknown
 
 GB10 = {"kernel": "6.14", "architecture": "aarch64", "driver": "580.95.05"}
 ARM = Image("sha256:1", "arm64", ())
@@ -78,6 +81,7 @@ def test_one_node_needs_no_rdma() -> None:
     assert said(container_spec.CHECK, alone) == []
 
 
+NO_CONTAINERS: Any = {CONTAINERS: {SPARK1: (), SPARK2: ()}}
 ROOMY = Disk(1 << 40, 1 << 39, 1 << 20, 1 << 19, False, "ext4")
 DISKS_ODD: list[tuple[dict[str, Any], bool, list[str]]] = [
     ({}, True, []),
@@ -95,25 +99,46 @@ DISKS_ODD: list[tuple[dict[str, Any], bool, list[str]]] = [
 @pytest.mark.parametrize(("odd", "written", "statuses"), DISKS_ODD)
 def test_disk(odd: dict[str, Any], written: bool, statuses: list[str]) -> None:
     spec = ContainerSpec(mounts=(Mount(source="/cache", target="/c", read_only=not written),))
-    facts = {DISKS: {SPARK1: {"/cache": replace(ROOMY, **odd)}, SPARK2: {"/cache": ROOMY}}}
+    facts = {DISKS: {SPARK1: {"/cache": replace(ROOMY, **odd)}, SPARK2: {"/cache": ROOMY}}, **NO_CONTAINERS}
     found = said(disk.CHECK, scene(facts, container=spec))
     assert [(node, status) for node, status, _ in found] == [(SPARK1, status) for status in statuses]
 
 
+@pytest.mark.parametrize(
+    ("fields", "warned"),
+    [
+        ({}, False),
+        ({"log_grows": True}, True),
+        ({"log_grows": True, "state": "exited"}, False),
+        ({"log_grows": True, "state": "exited", "restart": "always"}, True),
+    ],
+)
+def test_the_log_of_a_container_has_a_limit(fields: dict[str, Any], warned: bool) -> None:
+    facts: Any = {DISKS: {SPARK1: {}, SPARK2: {}}, CONTAINERS: {SPARK1: (replace(DS4, **fields),), SPARK2: ()}}
+    found = said(disk.CHECK, scene(facts))
+    assert [(node, status) for node, status, _ in found] == ([(SPARK1, "warn")] if warned else [])
+
+
 def test_dockers_own_disk_is_always_written() -> None:
-    facts = {DISKS: {SPARK1: {"/var/lib/docker": replace(ROOMY, free=0)}, SPARK2: {}}}
+    facts = {DISKS: {SPARK1: {"/var/lib/docker": replace(ROOMY, free=0)}, SPARK2: {}}, **NO_CONTAINERS}
     assert [status for _, status, _ in said(disk.CHECK, scene(facts))] == ["fail"]
 
 
+def swapped(used: int, name: str = "/swap.img") -> dict[Any, Any]:
+    one = Pressure(0.0, 0.0, (Swap(name, "file", 16 << 30, used), Swap("/dev/zram0", "partition", 8 << 30, 0)))
+    return {PRESSURE: {SPARK1: Pressure(0.0, 0.0, ()), SPARK2: one}}
+
+
 def test_swap() -> None:
-    used = Memory(128 << 30, 1, 1, 0, 0, 3 << 30)
-    assert said(swap.CHECK, scene(None, view(SPARK2, memory=used))) == [
-        (SPARK2, "fail", "3.0 GiB of swap are in use on spark2")
-    ]
-    assert said(swap.CHECK, scene()) == []
-    assert said(swap.CHECK, scene(None, view(SPARK2, memory=replace(used, swap_used=1 << 20)))) == []
-    (unread,) = said(swap.CHECK, scene(None, view(SPARK2, memory=Unknown("mute", 0.0))))
-    assert unread == (SPARK2, "unknown", "cannot be checked: mute")
+    (found,) = trouble(swap.CHECK, scene(swapped(3 << 30)))
+    assert (found.node, found.text) == (SPARK2, "3.0 GiB of swap are in use on spark2")
+    assert found.evidence == (
+        "/swap.img (file): 3.0 GiB of 16.0 GiB",
+        "/dev/zram0 (partition, which is memory itself): 0 MiB of 8.0 GiB",
+    )
+    assert said(swap.CHECK, scene(swapped(1 << 20))) == []
+    unread: Any = {PRESSURE: {SPARK1: Pressure(0.0, 0.0, ()), SPARK2: Unknown("mute", 0.0)}}
+    assert said(swap.CHECK, scene(unread)) == [(SPARK2, "unknown", "cannot be checked: mute")]
 
 
 def test_clock() -> None:
