@@ -236,7 +236,7 @@ class Service:
         if checked is None:
             raise NotFound(f"the checks of {name} have not run yet", f"sparkd ctl check {name} runs them")
         ledger = self._supervisor.ledger
-        pending = ledger.pending(name) if ledger.judged(name) is ledger.running(name) else Pending()
+        pending = ledger.pending(name) if ledger.judged(name) == ledger.running(name) else Pending()
         said = difference.as_json(pending) if pending != Pending() else None
         return {**report(name, checked, clock.wall() - (clock.now() - checked.at)), "pending": said}
 

@@ -34,5 +34,9 @@ def _mount(line: str) -> Mount:
     before, _, after = line.partition(" - ")
     fields, rest = before.split(" "), after.split(" ")
     options = {*fields[5].split(","), *rest[2].split(",")}
-    point = _ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), fields[4])
-    return Mount(fields[2], point, "ro" in options, rest[0])
+    return Mount(fields[2], unescaped(fields[4]), "ro" in options, rest[0])
+
+
+def unescaped(path: str) -> str:
+    """The kernel writes blanks and backslashes in its tables as octal numbers."""
+    return _ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), path)

@@ -40,14 +40,37 @@ signal.pause()
 """
 
 
-def files(utilization: float, reads: str) -> dict[str, str]:
+SWAP = "/var/lib/docker/swap"
+# Written and then given to swap as a whole (MADV_PAGEOUT).
+SWAPPED = """\
+import mmap, signal
+held = mmap.mmap(-1, 1200 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for at in range(0, len(held), 4096):
+    held[at] = 1
+held.madvise(21)
+signal.pause()
+"""
+# More than its control group may have, so that it always waits for a page from swap.
+THRASH = """\
+import mmap
+held = mmap.mmap(-1, 400 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+while True:
+    for at in range(0, len(held), 4096):
+        held[at] = 1
+"""
+
+
+def files(utilization: float, reads: str, strays: str = "own") -> dict[str, str]:
     text = deployment().replace("gpu-memory-utilization: 0.1", f"gpu-memory-utilization: {utilization:.3f}")
     mount = "mounts: [{source: /lab, target: /lab, read_only: true}"
     assert mount in text
     text = text.replace(mount, f"{mount}, {{source: {CACHE}, target: /root/.cache/vllm}}")
     policy = {**FAST_POLICY, "resource_retries": [1, 1, 1]}
     text += f"memory: {{reads: {reads}}}\n"
-    return {"sparkd.yaml": f"{cluster(policy)}cleanup: {{swapoff: true}}\n", f"deployments/{NAME}.yaml": text}
+    return {
+        "sparkd.yaml": f"{cluster(policy)}cleanup: {{swapoff: true, remove_strays: {strays}}}\n",
+        f"deployments/{NAME}.yaml": text,
+    }
 
 
 def meminfo(node: Node) -> dict[str, int]:
@@ -102,7 +125,9 @@ def test_the_same_title_in_somebody_elses_container_is_left_alone(daemon: Daemon
         assert identity[:12] in rows["port", "spark1"]["text"]
         assert rows["stray", "spark1"]["status"] == "warn"
         assert "VLLM::Worker" in rows["stray", "spark1"]["text"]
-        assert {rows[code, "spark2"]["status"] for code in ("port", "stray", "memory", "shm", "pressure")} == {"ok"}
+        assert {rows[code, "spark2"]["status"] for code in ("port", "stray", "memory", "shm", "pressure", "swap")} == {
+            "ok"
+        }
         daemon.ctl("start", NAME)
         held = daemon.wait("the hold", lambda one: one["phase"] == "held", 60)
         assert (held["hold"]["class"], held["hold"]["heals_itself"]) == ("resource", True)
@@ -149,6 +174,34 @@ def listed(node: Node) -> list[str]:
     return node.text(["ls", "/dev/shm"]).split()
 
 
+@contextmanager
+def swapped(node: Node) -> Iterator[None]:
+    """More than a gibibyte of an idle process in a real swap file, and one process that cannot do without it."""
+    node.run(
+        ["sh", "-c", f"fallocate -l 2G {SWAP} && chmod 600 {SWAP} && mkswap -q {SWAP} && swapon {SWAP}"], timeout_s=120
+    )
+    idle = node.popen(["python3", "-c", SWAPPED])
+    try:
+        wait_for("a gibibyte to be swapped out", lambda: swap_used(node) > GIB, 60)
+        yield
+    finally:
+        node.run(["pkill", "-KILL", "-f", "MAP_ANONYMOUS"], check=False)
+        idle.communicate(timeout=30)
+        node.run(["sh", "-c", f"swapoff {SWAP}; rm -f {SWAP}"], check=False, timeout_s=120)
+
+
+def swap_used(node: Node) -> int:
+    memory = meminfo(node)
+    return memory["SwapTotal"] - memory["SwapFree"]
+
+
+def stand_waiting(node: Node) -> None:
+    """A unit that waits for memory nearly all the time."""
+    node.run(
+        ["systemd-run", "--quiet", "--collect", "--unit=lab-thrash", "-p", "MemoryMax=100M", "python3", "-c", THRASH]
+    )
+
+
 def old_enough(node: Node, name: str) -> bool:
     """A segment of the last minute may be that of an engine which is just being started."""
     age = node.text(["sh", "-c", f"echo $(($(date +%s) - $(stat -c %Z /dev/shm/{name})))"])
@@ -193,7 +246,7 @@ def test_a_start_cleans_up_what_an_earlier_one_left(daemon: Daemon) -> None:
         assert "free before" in told[-1]
 
 
-def test_a_clean_restart_empties_the_compile_caches(daemon: Daemon) -> None:
+def test_a_clean_restart_empties_the_compile_caches_and_takes_swap_back(daemon: Daemon) -> None:
     daemon.head.run(
         [
             "sh",
@@ -201,6 +254,21 @@ def test_a_clean_restart_empties_the_compile_caches(daemon: Daemon) -> None:
             f"mkdir -p {CACHE}/torch_compile_cache && head -c 5M /dev/zero > {CACHE}/torch_compile_cache/graph",
         ]
     )
+    with swapped(daemon.head):
+        rows = check(daemon)
+        assert rows["swap", "spark1"]["status"] == "warn"
+        assert f"{SWAP} (file)" in rows["swap", "spark1"]["evidence"][0]
+        stand_waiting(daemon.head)
+        try:
+            wait_for(
+                "stalls to be told", lambda: "stood waiting" in check(daemon)["pressure", "spark1"]["text"], 60, 1.0
+            )
+        finally:
+            daemon.head.run(["systemctl", "kill", "--signal=KILL", "lab-thrash.service"])
+        _clean_restart(daemon)
+
+
+def _clean_restart(daemon: Daemon) -> None:
     before = daemon.one()["generation"]
     would = json.loads(daemon.ctl("restart", NAME, "--clean", "--dry-run", "--json").stdout)["cleanup"]
     assert would["spark1"]["caches"][CACHE] >= 5 << 20
@@ -208,9 +276,12 @@ def test_a_clean_restart_empties_the_compile_caches(daemon: Daemon) -> None:
     daemon.ctl("restart", NAME, "--clean", "--yes", "--wait", "--timeout", "60", timeout_s=90)
     assert daemon.one()["generation"] > before
     done = figures(daemon)["spark1"]
+    assert "failed" not in done, done
     assert done["emptied"][CACHE] >= 5 << 20
-    assert done["swap"] == {"before": 0, "after": 0}, "a machine without swap: only that the way there works"
-    assert "failed" not in done
+    assert done["swap"]["before"] > GIB
+    assert done["swap"]["after"] == 0
+    assert SWAP not in daemon.head.read("/proc/swaps")
+    assert any("taken back from swap" in event["sentence"] for event in daemon.kinds("action"))
     assert daemon.head.text(["ls", "-A", CACHE]) == ""
     assert daemon.head.text(["stat", "-c", "%F", CACHE]) == "directory"
     daemon.ctl("stop", NAME, "--yes", "--wait", timeout_s=90)
@@ -220,17 +291,23 @@ def test_a_clean_restart_empties_the_compile_caches(daemon: Daemon) -> None:
     assert rows["caches", "spark1"]["status"] == "ok"
 
 
-def test_memory_taken_by_a_tmpfs_holds_the_start_until_it_is_free(daemon: Daemon) -> None:
+def test_memory_taken_by_a_tmpfs_holds_the_start_and_a_loose_holder_of_a_port_is_ended(daemon: Daemon) -> None:
     head, hog = daemon.head, "/mnt/hog"
     head.run(["install", "-d", hog])
     memory = meminfo(head)
     wanted = memory["MemAvailable"] - 3 * GIB
-    daemon.configure(files(wanted / memory["MemTotal"], "available"))
+    daemon.configure(files(wanted / memory["MemTotal"], "available", strays="holders"))
     head.run(["systemctl", "restart", "sparkd.service"], timeout_s=60)
+    loose = head.popen(["python3", WORKER, "29501"])  # nobody's: no container, no unit, no mark
+    wait_for("the loose worker to listen", lambda: ":29501" in head.text(["ss", "-ltn"]), 20)
+    holder = head.pid_of("^VLLM::Worker")
     head.run(["mount", "-t", "tmpfs", "-o", "size=10g", "tmpfs", hog])
     try:
         head.run(["sh", "-c", f"head -c 6G /dev/zero > {hog}/taken"], timeout_s=120)
-        row = check(daemon)["memory", "spark1"]
+        rows = check(daemon)
+        assert rows["port", "spark1"]["status"] == "warn"
+        assert "sparkd ends it first" in rows["port", "spark1"]["text"]
+        row = rows["memory", "spark1"]
         assert row["status"] == "warn"
         assert f"files in {hog}" in row["text"]
         daemon.ctl("start", NAME)
@@ -244,6 +321,9 @@ def test_memory_taken_by_a_tmpfs_holds_the_start_until_it_is_free(daemon: Daemon
     finally:
         head.run(["umount", hog], check=False)
     assert daemon.wait_serving()["phase"] == "serve"
+    head.run(["pkill", "-KILL", "-f", f"{WORKER} 29501"])  # its parent, which holds nothing
+    loose.communicate(timeout=10)
+    assert head.run(["test", "-d", f"/proc/{holder}"], check=False).returncode != 0, "what held the port was ended"
     assert [event["kind"] for event in daemon.history() if event["kind"] in ("held", "healed")][-2:] == [
         "held",
         "healed",

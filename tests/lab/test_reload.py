@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from .commands import wait_for
-from .driver import FAST_POLICY, NAME, Daemon, cluster, deployment
+from .driver import FAST_ENV, FAST_POLICY, NAME, Daemon, cluster, deployment
 
-# What runs is judged as it was started: the checks of the file would find its image without that program.
-MISSING = deployment() + "provides: {binaries: [/nosuch]}\n"
+# What runs is judged as it was started: the checks of this file would fail.
+FORKING = deployment(env={**FAST_ENV, "VLLM_WORKER_MULTIPROC_METHOD": "fork"})
 MOVED = deployment().replace("port: 8000", "port: 8001")
 GOOD = cluster(FAST_POLICY)
 BAD = GOOD + "polcy: {}\n"
@@ -30,11 +30,11 @@ def test_a_group_goes_on_as_it_was_started_until_it_is_restarted_or_stopped(fast
     fast.head.run(["systemctl", "reload", "sparkd.service"], timeout_s=60)
     first = fast.start()
 
-    configure(fast, MISSING)
+    configure(fast, FORKING)
     fast.head.run(["systemctl", "reload", "sparkd.service"], timeout_s=60)
     checked = json.loads(fast.ctl("check", NAME, "--json").stdout)
-    assert [change["key"] for change in checked["pending"]["changes"]] == ["provides.binaries"]
-    assert not [row for row in checked["checks"] if row["code"] == "provides"]
+    assert [change["key"] for change in checked["pending"]["changes"]] == ["env.VLLM_WORKER_MULTIPROC_METHOD"]
+    assert {row["status"] for row in checked["checks"] if row["code"] == "flags"} == {"ok"}
 
     configure(fast, MOVED)
     fast.head.run(["systemctl", "reload", "sparkd.service"], timeout_s=60)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Any, Mapping, Sequence, Tuple
+from typing import Any, List, Mapping, NamedTuple, Sequence, Tuple
 
-from sparkd.node import arguments, boot_memory, command, emptying, folders, procfs
+from sparkd.node import arguments, boot_memory, command, emptying, folders, mounts, procfs
 from sparkd.node.node import Node
 from sparkd.node.refusal import Refusal
 
@@ -28,12 +28,17 @@ CONFINED = ("NoNewPrivileges=yes", "ProtectSystem=strict", "PrivateNetwork=yes",
 
 def swapoff(node: Node, owner: str, args: Mapping[str, Any], deadline_s: float) -> Mapping[str, int]:
     """{before, after}: bytes of swap in use. Refused when the pages in it would not fit into memory."""
-    before = _swapped()
+    swaps = _swaps()
+    before = sum(swap.used for swap in swaps)
     available = boot_memory.figures()["MemAvailable"]
     if before and available < before + MARGIN:
         raise Refusal("refused", f"{before} bytes are swapped out and only {available} of memory are available")
-    _run(["swapoff", "-a"], ("CapabilityBoundingSet=CAP_SYS_ADMIN",), deadline_s)
-    return {"before": before, "after": _swapped()}
+    if swaps:
+        # By name: `-a` does not say why one stays. A swap file is opened for writing, and all is read-only there.
+        files = [f"ReadWritePaths={_escaped(swap.path)}" for swap in swaps if swap.is_file]
+        argv = ["swapoff", *(swap.path for swap in swaps)]
+        _run(argv, ("CapabilityBoundingSet=CAP_SYS_ADMIN", *files), deadline_s)
+    return {"before": before, "after": sum(swap.used for swap in _swaps())}
 
 
 def empty_caches(node: Node, owner: str, args: Mapping[str, Any], deadline_s: float) -> Mapping[str, int]:
@@ -68,9 +73,15 @@ def _checked(path: str, deadline_s: float) -> Tuple[int, int, int]:
     return found.bytes, status.st_dev, status.st_ino
 
 
-def _swapped() -> int:
-    lines = procfs.read("/proc/swaps").decode("utf-8", "replace").splitlines()[1:]
-    return sum(int(line.split()[3]) * 1024 for line in lines)
+class _Swap(NamedTuple):
+    path: str
+    is_file: bool
+    used: int
+
+
+def _swaps() -> List[_Swap]:
+    rows = [line.split() for line in os.fsdecode(procfs.read("/proc/swaps")).splitlines()[1:]]
+    return [_Swap(mounts.unescaped(row[0]), row[1] == "file", int(row[3]) * 1024) for row in rows]
 
 
 def _run(argv: Sequence[str], rights: Sequence[str], deadline_s: float) -> None:

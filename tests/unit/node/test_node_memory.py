@@ -281,7 +281,7 @@ def test_other_folders_may(path: str) -> None:
 
 
 def test_swap_that_would_not_fit_is_left_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freeing, "_swapped", lambda: 8 << 30)
+    monkeypatch.setattr(freeing, "_swaps", lambda: [freeing._Swap("/swap.img", True, 8 << 30)])
     monkeypatch.setattr(boot_memory, "figures", lambda: {"MemAvailable": 8 << 30})
     monkeypatch.setattr(freeing, "_run", lambda *_: pytest.fail("swap was taken back into memory that is not there"))
     with pytest.raises(Refusal, match="swapped out"):
