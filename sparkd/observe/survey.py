@@ -87,8 +87,11 @@ class Surveyor:
     async def _told(self, scene: Scene, node: str, fact: Fact[object]) -> object:
         inside = self.access[node].inside
         docker = scene.nodes[node].docker
-        if scene.deployment.runtime != "docker" and isinstance(docker, DockerUnit) and not docker.running:
-            return _parsed(fact, "[]")  # ranks without containers, on a node without Docker: there are none
+        stopped = isinstance(docker, DockerUnit) and not docker.running
+        if scene.deployment.runtime != "docker" and (stopped or inside is None):
+            return _parsed(
+                fact, "[]"
+            )  # ranks without containers, on a node without Docker (as in the demo): there are none
         if inside is None:
             return _unknown("there is no Docker here")
         try:
