@@ -29,7 +29,7 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
             yield Trouble(node, f"{path} is not in {deployment.image} on {node}", "is it the image that was meant?")
         elif isinstance(text, str):
             texts[node] = text
-            found = dict(_LINE.findall(text))
+            found = values(text)
             for key, value in wanted.items():
                 if not same(found.get(key), value):
                     said = f"{key} of {deployment.image} on {node} is {found.get(key, 'not there')}, {value} is wanted"
@@ -37,6 +37,11 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
     for node in odd_ones(texts)[1]:
         said = f"{path} says something else on {node} than on the other nodes"
         yield Trouble(node, said, f"copy the image to {node}: docker save | ssh {node} docker load")
+
+
+def values(text: str) -> dict[str, str]:
+    """The keys of such a file, of whatever depth."""
+    return dict(_LINE.findall(text))
 
 
 def _ask(deployment: Deployment, node: str) -> Text:

@@ -64,7 +64,7 @@ def _counted(node: str, marker: Mapping[str, Any], text: str, source: str) -> It
 def _valued(node: str, marker: Mapping[str, Any], text: str, source: str) -> Iterator[Trouble]:
     key, wanted = str(marker.get("key", "")), marker.get("equals")
     try:
-        found = _at(json.loads(text), key)
+        found = at(json.loads(text), key)
     except ValueError:
         yield Trouble(node, f"{marker['path']} in {source} is no JSON", "look at the file")
         return
@@ -74,7 +74,8 @@ def _valued(node: str, marker: Mapping[str, Any], text: str, source: str) -> Ite
         yield Trouble(node, said, f"correct {marker['path']}, on every node")
 
 
-def _at(value: Any, key: str) -> Any:
+def at(value: Any, key: str) -> Any:
+    """The value of `a.b.c` in nested mappings, or ABSENT."""
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
             return ABSENT

@@ -14,7 +14,20 @@ from sparkd.model.decision import FailureClass
 from sparkd.model.place import HOST, Place
 from sparkd.model.snapshot import NodeView, Unknown
 
-__all__ = ["HOST", "Answer", "Ask", "Check", "Look", "Place", "Scene", "Text", "Trouble", "always", "nothing"]
+__all__ = [
+    "HOST",
+    "Answer",
+    "Ask",
+    "Changes",
+    "Check",
+    "Look",
+    "Place",
+    "Scene",
+    "Text",
+    "Trouble",
+    "always",
+    "nothing",
+]
 
 T = TypeVar("T")
 
@@ -37,7 +50,16 @@ class Text:
     path: str
 
 
-Ask = Look | Text
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What of a container's own layer could an engine load? Answered with JSON, see `Inside.changes`."""
+
+    node: str
+    place: Place
+    path: str = "/"
+
+
+Ask = Look | Text | Changes
 Answer = str | None | Unknown
 
 

@@ -14,13 +14,16 @@ from sparkd.drift.rules import (
     DIFFERENT_IMAGES,
     DISAGREE,
     MUST_AGREE,
+    NODES_APART,
     PER_NODE,
     PER_RANK,
     SET_APART,
     matches,
+    rule_for,
 )
+from sparkd.drift.tables import table as table_of
 from sparkd.drift.values import NotJson, same
-from sparkd.engines.flags import Flag, FlagTable, shipped
+from sparkd.engines.flags import Flag, FlagTable
 from sparkd.model.rank import IDENTITY
 
 
@@ -36,7 +39,7 @@ def ranks(side: Side) -> list[Difference]:
 
 def two(head: RankForm, other: RankForm) -> Iterator[Difference]:
     """`known` is what the first says. Names of a node, and what only an API server reads, may differ."""
-    table = shipped(head.engine)
+    table = table_of(head.engine, head.image_id)
     for name, one, two_, why, severity in _changes(head, other, table):
         yield Difference(
             severity=severity,
@@ -64,10 +67,33 @@ def _changes(head: RankForm, other: RankForm, table: FlagTable) -> Iterator[_Cha
     if head.container is not None and other.container is not None:
         for name, one, two_ in _unlike(head.container, other.container):
             yield name, one, two_, CREATED_APART, Severity.UNKNOWN
+    yield from _around(head, other)
     which = "image_id" if head.image_id and other.image_id else "image"
     one, two_ = getattr(head, which), getattr(other, which)
     if one and two_ and words.image(one) != words.image(two_):
         yield "image", one, two_, DIFFERENT_IMAGES, Severity.BREAKS
+
+
+_ALIKE = ("marker ", "build ", "changed ", "library ", "model ", "program")
+_ALIKE_ON_HOSTS = ("kernel", "driver", "docker", "fabric MTU", "fabric speed")
+"""What has to be the same on all nodes; caches fill one after the other, and interfaces have names of their own."""
+
+
+def lies_around(name: str) -> bool:
+    """Is a finding of this name about a rank's files or its node?"""
+    return name.startswith((*_ALIKE, *_ALIKE_ON_HOSTS))
+
+
+def _around(head: RankForm, other: RankForm) -> Iterator[_Change]:
+    """How bad it is, is what the same change on one rank would be."""
+    for kind, one, two_ in (("file", head.files, other.files), ("host", head.host, other.host)):
+        if one is None or two_ is None:
+            continue
+        for name, first, second in _unlike(one, two_):
+            if lies_around(name):
+                rule = rule_for(kind, name, first, second)
+                severity = rule.severity if rule is not None else Severity.UNKNOWN
+                yield name, first, second, rule.sentence if rule is not None else NODES_APART, severity
 
 
 def _flags(head: RankForm, other: RankForm, table: FlagTable) -> Iterator[_Change]:

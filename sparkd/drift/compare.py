@@ -12,9 +12,9 @@ from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import Gap, RankForm, Side
 from sparkd.drift.judge import judge
 from sparkd.drift.rules import OF_ENGINE, matches
+from sparkd.drift.tables import table as table_of
 from sparkd.drift.values import same
 from sparkd.drift.veil import Veil, hides
-from sparkd.engines.flags import shipped
 from sparkd.model.rank import IDENTITY
 from sparkd.model.secret import HIDDEN
 
@@ -32,7 +32,7 @@ def compare(known: Side, live: Side, rank: int | None = None) -> tuple[Differenc
     if len(pairs) == 1 and pairs[0][0].rank != pairs[0][1].rank:
         found = list(between.two(*pairs[0]))  # a head and a worker: what has to be equal in one group
     elif rank is None:
-        found = between.joined(_shared(found, len(pairs)), between.ranks(live))
+        found = between.joined(_shared(found, len(pairs)), _between(known, live))
     found += _unfollowed(known, live)
     hidden = [replace(one, known=_veiled(veil, one, "known"), live=_veiled(veil, one, "live")) for one in found]
     return tuple(
@@ -44,6 +44,16 @@ def compare(known: Side, live: Side, rank: int | None = None) -> tuple[Differenc
             key=lambda one: (-one.severity.badness, one.rank or 0),
         )
     )
+
+
+def _between(known: Side, live: Side) -> list[Difference]:
+    """In what the live ranks differ from each other. What lies around them may have been so when it worked."""
+    before = {repr((one.name, one.rank, one.known, one.live)) for one in between.ranks(known)}
+    return [
+        one
+        for one in between.ranks(live)
+        if not (between.lies_around(one.name) and repr((one.name, one.rank, one.known, one.live)) in before)
+    ]
 
 
 def not_compared(known: Side, live: Side, rank: int | None = None) -> tuple[str, ...]:
@@ -78,7 +88,7 @@ def paired(known: Side, live: Side, rank: int | None = None) -> list[tuple[RankF
 
 
 def _rank(known: RankForm, live: RankForm, gaps: tuple[Gap, ...]) -> Iterator[Difference]:
-    table = shipped(live.engine)
+    table = table_of(live.engine, live.image_id)
     for kind, changes in (
         ("flag", _flags(known, live)),
         ("env", _env(known, live)),

@@ -54,6 +54,8 @@ SET_APART = "the variable is set on one rank alone, or differently"
 CREATED_APART = "the containers of one group are created alike"
 DIFFERENT_IMAGES = "ranks of different images: one computes, the other waits (eugr#24; gpustack#5109)"
 
+NODES_APART = "nodes of one group are alike where it worked (eugr#24)"
+
 PER_RANK = ("node-rank", "headless", "host", "port", "uds", "api-server-count", "served-model-name")
 """Flags in which the ranks of one group differ by nature, or that only the API server of the head reads."""
 

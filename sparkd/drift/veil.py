@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkd.drift.form import RankForm
+from sparkd.drift.values import NotJson
 from sparkd.model.secret import HIDDEN, SECRET_ENDINGS, is_secret
 
 SHORTEST = 6
@@ -53,6 +54,20 @@ class Veil:
         if isinstance(value, list | tuple):
             return [self.value(one) for one in value]
         return value if isinstance(value, int | float) else self.text(str(value))
+
+
+def veiled(form: RankForm) -> RankForm:
+    """A form without secrets, for whoever keeps it: what a comparison needs of one is that it is there."""
+    veil = Veil.of((form,))
+    flags = form.flags and {name: _flag(veil, name, value) for name, value in form.flags.items()}
+    sections = {name: veil.value(getattr(form, name)) for name in ("env", "container", "mounts", "unit", "files")}
+    return replace(form, flags=flags, **sections)
+
+
+def _flag(veil: Veil, name: str, value: Any) -> Any:
+    if isinstance(value, NotJson) and not hides(name):
+        return replace(value, text=veil.text(value.text))  # still known as what it is
+    return veil.value(value, name)
 
 
 def _secrets(tree: Mapping[str, Any]) -> Iterator[str]:

@@ -12,7 +12,6 @@ from sparkd.drift.values import NotJson
 _BY_KIND = {
     "image": "create the ranks from {known} again",
     "host": "bring it back to {known}, or record a new known-good",
-    "file": "restore the file, or record a new known-good",
 }
 
 
@@ -21,6 +20,8 @@ def fix(kind: str, name: str, known: Any, live: Any) -> str:
         return _flag(name, known, live)
     if kind == "env":
         return f"unset {name}" if known is None else f"set {name}={shlex.quote(str(known))}"
+    if kind == "unit" and " " in name:
+        return f"look at {name.partition(' ')[0]}: it said {short(known)}"
     if kind == "unit":
         return f"remove {name}=" if known is None else f"write {name}={known}"
     if name.startswith("mount "):
@@ -28,6 +29,8 @@ def fix(kind: str, name: str, known: Any, live: Any) -> str:
         return f"mount nothing at {target}" if known is None else f"mount {known} at {target}"
     if kind == "container":
         return f"create it without {name}" if known is None else f"create it with {name}: {short(known)}"
+    if kind == "file":
+        return _file(name, known)
     return _BY_KIND[kind].format(known=short(known))
 
 
@@ -40,6 +43,25 @@ def _flag(name: str, known: Any, live: Any) -> str:
     if known is not None:
         return f"give `{shlex.join(spelled(bare, known))}` again"
     return f"leave `{'--no-' + bare if live is False else name}` out"
+
+
+def _file(name: str, known: Any) -> str:
+    what, _, rest = name.partition(" ")
+    if what in _FILES:
+        return _FILES[what].format(rest=rest, known=short(known))
+    return "restore the file, or record a new known-good"
+
+
+_FILES = {
+    "marker": "build the image anew from its base, with the mod applied once",
+    "model": "restore {rest} of the model, on every node",
+    "cache": "nothing: it fills while it serves; or copy it from the other node",
+    "changed": "bake it into an image, or create the container again",
+    "build": "create the ranks from the image with {rest} {known} again",
+    "library": "create the ranks from the image that worked, or install that build of {rest} again",
+    "program": "start {known} again",
+}
+"""First word of the name of a finding about files -> what to do."""
 
 
 def short(value: Any) -> str:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparkd.drift.argv import read_argv
-from sparkd.drift.container import mounted, of_spec
-from sparkd.drift.form import RankForm
-from sparkd.drift.values import path as tidy_path
-from sparkd.engines.flags import shipped
+from sparkd.importers.rendered import form_of
 from sparkd.importers.script import World
-from sparkd.model.config import Cluster, Deployment, Node
-from sparkd.model.rank import IDENTITY, RankSpec
-from sparkd.model.size import parse_size
+from sparkd.model.config import Cluster, Node
 from sparkd.render import rank_specs
 from sparkd.settings import load, load_deployment
 from sparkd.settings.files import CLUSTER_FILE, DEPLOYMENTS
@@ -33,33 +27,6 @@ def follow(file: Path, label: str, config: Path | None, world: World) -> None:
             world.gap(
                 f"{label}:1", str(node.data_address), "no sparkd.yaml tells the addresses of its nodes; give --config"
             )
-
-
-def form_of(deployment: Deployment, spec: RankSpec) -> RankForm:
-    """The canonical form of a rank as sparkd renders it; secrets are references here already."""
-    program = deployment.command or spec.argv[:2]
-    arguments = read_argv(spec.argv[len(program) :], shipped(deployment.engine))
-    env = {name: value for name, value in spec.env.items() if name not in IDENTITY}
-    c, in_docker = spec.container, spec.runtime == "docker"
-    sizes = {"shm_size": _size(c.shm_size), "memory": _size(c.memory)}
-    return RankForm(
-        rank=spec.rank,
-        node=spec.node,
-        engine=deployment.engine,
-        program=tuple(program),
-        model=arguments.model,
-        flags=arguments.flags,
-        env={**env, **{name: f"<from {file}>" for name, file in spec.secrets.items()}},
-        image=spec.image if in_docker else None,
-        container=of_spec(c, c.gpus is not None and spec.hardware != "cpu", sizes) if in_docker else None,
-        mounts=mounted((mount.source, tidy_path(mount.target), mount.read_only) for mount in c.mounts)
-        if in_docker
-        else None,
-    )
-
-
-def _size(text: str | None) -> int | None:
-    return None if text is None else parse_size(text)
 
 
 def _stand_in(file: Path) -> Cluster:

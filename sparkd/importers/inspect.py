@@ -29,6 +29,16 @@ def follow(documents: Sequence[Json], file: str, world: World) -> None:
             _container(one, images.get(str(one.get("Image"))), file, world)
 
 
+def form(one: Json, image: Json | None) -> RankForm:
+    """How one container was made, and what it starts; no flags where its own words start no engine.
+
+    Raises AttributeError, KeyError, TypeError or ValueError for JSON of another shape than Docker's.
+    """
+    world = World()
+    _container(one, image, "docker inspect", world)
+    return world.ranks[0]
+
+
 def _container(one: Json, image: Json | None, file: str, world: World) -> None:
     config = one["Config"]
     own = _section(image, "Config") if image else {}
@@ -65,6 +75,11 @@ def _container(one: Json, image: Json | None, file: str, world: World) -> None:
 def _section(one: Json | None, name: str) -> Json:
     found = (one or {}).get(name)
     return found if isinstance(found, dict) else {}
+
+
+def environment(one: Json) -> Iterator[tuple[str, str]]:
+    """What the inspect of a container or an image says of its variables."""
+    yield from _env(_section(one, "Config"))
 
 
 def _env(config: Json) -> Iterator[tuple[str, str]]:

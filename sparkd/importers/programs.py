@@ -43,6 +43,17 @@ AMBIENT = frozenset(
         *("PATH", "PWD", "OLDPWD", "HOME", "SHLVL", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "LC_ALL"),
         *IDENTITY,
         *("HOSTNAME", "DEBIAN_FRONTEND", "_", "NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID"),
+        *(
+            "MEMORY_PRESSURE_WATCH",
+            "MEMORY_PRESSURE_WRITE",
+            "SUDO_COMMAND",
+            "SUDO_USER",
+            "SUDO_UID",
+            "SUDO_GID",
+            "MAIL",
+        ),
+        *("LC_CTYPE", "XDG_SESSION_ID", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE", "XDG_SESSION_CLASS", "LS_COLORS"),
+        *("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "DBUS_SESSION_BUS_ADDRESS", "COLUMNS", "LINES", "container"),
     )
 )
 """Variables that every process has from somewhere; they say nothing about a rank."""

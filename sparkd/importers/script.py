@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from sparkd.drift.argv import read_argv
 from sparkd.drift.form import Gap, RankForm
-from sparkd.engines.flags import shipped
+from sparkd.drift.tables import table
 from sparkd.importers import programs
 from sparkd.importers.builtins import BUILTINS
 from sparkd.importers.docker_run import Container
@@ -246,7 +246,7 @@ class Shell:
     # --------------------------------------------------------------------------------------------------- ranks
 
     def rank(self, engine: str, program: tuple[str, ...], words: list[str]) -> None:
-        arguments = read_argv(words, shipped(engine))
+        arguments = read_argv(words, table(engine))
         for word in arguments.extra:
             why = f"`{word}` belongs to no flag: the engine refuses it with exit 2"
             self.world.gap(self.where, "", f"{word} is not known, and may hold flags" if word[:1] == "$" else why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from posixpath import join, normpath, relpath
 
@@ -45,3 +46,17 @@ def below(path: str, folder: str) -> bool:
 def moved(path: str, target: str, source: str) -> str:
     """A path below the target of a mount, as it is below its source."""
     return normpath(join(source, relpath(path, target)))
+
+
+_LOADABLE = re.compile(
+    r"\.(py|pth|so(\.\d+)*|json|ya?ml|toml|jinja2?|sh|cuh?|h|hpp|ptx|cubin|egg-link|conf)$|/(METADATA|RECORD|direct_url\.json)$"
+)
+_PASSING = re.compile(
+    r"/(__pycache__|\.cache|\.triton|\.config|\.nv|torchinductor[^/]*)/|^/(tmp|run|proc|sys|dev|var|root/\.|home/[^/]+/\.)"
+)
+"""Written by whatever runs; nothing of it was put there by a person."""
+
+
+def loadable(path: str) -> bool:
+    """May an engine load this file of its container, so that another one makes it another engine?"""
+    return _LOADABLE.search(path) is not None and _PASSING.search(path) is None

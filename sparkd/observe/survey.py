@@ -6,6 +6,7 @@ a mute nvidia-smi) costs its own answer and no other. What an image holds never 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +14,7 @@ import anyio
 
 from sparkd import clock
 from sparkd.checks import run
-from sparkd.checks.scene import Answer, Ask, Check, Look, Place, Scene, Text
+from sparkd.checks.scene import Answer, Ask, Changes, Check, Look, Place, Scene, Text
 from sparkd.errors import DockerError, HostError, NodeRefused
 from sparkd.facts import Fact, Question, paths
 from sparkd.model.snapshot import DockerUnit, Unknown
@@ -156,6 +157,9 @@ class Surveyor:
             return dict.fromkeys(asks, _unknown("there is no Docker here"))
         found: dict[Ask, Answer] = {}
         for ask in asks:
+            if isinstance(ask, Changes):
+                found[ask] = json.dumps(await inside.changes(container))
+                continue
             read = inside.kind if isinstance(ask, Look) else inside.text
             found[ask] = await read(container, ask.path)
         return found

@@ -7,6 +7,7 @@ stops anything.
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
 import tarfile
@@ -21,6 +22,7 @@ import aiohttp
 import anyio
 
 from sparkd.model.config import Mount
+from sparkd.model.place import loadable
 from sparkd.render import bind
 from sparkd.runtimes import looker
 from sparkd.runtimes.connection import TIMEOUT, Connection, address, find, find_image, listed, understood
@@ -30,6 +32,10 @@ LOOK_S = 8.0
 MAX_TEXT_BYTES = 1 << 20
 TAR_BYTES = 4096
 """Headers before the first file of an archive, long names included."""
+MAX_CHANGES = 64
+"""Files of one container that are looked into; a mod changes a handful."""
+DELETED = 2
+"""Docker's number for a path that is gone; 0 is changed, 1 is new."""
 LABEL_LOOK = "io.sparkd.look"
 """Marks a container that only exists to be looked into, with the owner's id. It never runs; a left-over one is removed
 by the next look."""
@@ -47,13 +53,15 @@ class Inside:
             "containers": lambda _: self._containers(),
             "images": lambda _: self._images(),
             "image": lambda args: self.image(str(args["ref"])),
+            "inspected": lambda _: self._inspected(),
         }
 
     async def aclose(self) -> None:
         await self._connection.aclose()
 
     async def tell(self, fact: str, args: Mapping[str, Any]) -> str:
-        """As JSON: `containers` (every one, inspected), `images` (all), `image` (inspect of `ref`, or null)."""
+        """As JSON: `containers` (every one, inspected), `images` (all), `image` (inspect of `ref`, or null),
+        `inspected` (Docker's version, every container and the images they are made from, inspected)."""
         told = await self._tellers[fact](args)
         with understood(self._node, f"telling {fact}"):
             return json.dumps(told)
@@ -67,6 +75,28 @@ class Inside:
     async def _images(self) -> Any:
         async with self._connection.call("listing images", LOOK_S) as docker:
             return await listed(docker, "images/json", {})
+
+    async def _inspected(self) -> dict[str, Any]:
+        containers = await self._containers()
+        async with self._connection.call("inspecting images", LOOK_S) as docker:
+            version = await docker.version()
+            refs = sorted({str(one["Image"]) for one in containers})
+            images = [await find_image(docker, ref) for ref in refs]
+        found = [one for one in images if one is not None]  # an image may be removed from under its containers
+        return {"version": str(version["Version"]), "containers": containers, "images": found}
+
+    async def changes(self, container: str) -> dict[str, str]:
+        """What an engine could load of that which differs between the container and its image -> what it is now: the
+        beginning of a file's sha256, or `deleted`."""
+        async with self._connection.call("comparing a container with its image", LOOK_S) as docker:
+            listed_ = await listed(docker, f"containers/{container}/changes", {})
+        found: dict[str, str] = {}
+        for path, kind in sorted((str(one["Path"]), int(one["Kind"])) for one in listed_):
+            if len(found) < MAX_CHANGES and loadable(path):
+                text = None if kind == DELETED else await self.text(container, path)
+                if kind == DELETED or text is not None:
+                    found[path] = "deleted" if text is None else hashlib.sha256(text.encode()).hexdigest()[:12]
+        return found
 
     async def image(self, ref: str) -> dict[str, Any] | None:
         """Inspect of an image, None when it is not there."""

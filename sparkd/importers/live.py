@@ -1,0 +1,264 @@
+"""What a survey saw on a deployment's nodes -> the side that really runs, by the main process of every rank.
+
+The command line and environment are those of the process (`vllm serve`), whatever started it: a container of sparkd, a
+unit, or `docker exec` in a container that only sleeps. How the container was made is Docker's own word. A rank that
+has ended is read from what Docker kept of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sparkd.checks.scene import Ask, Check, Scene
+from sparkd.drift.argv import Arguments, read_argv
+from sparkd.drift.form import RankForm, Side
+from sparkd.drift.tables import table
+from sparkd.drift.values import same
+from sparkd.drift.veil import veiled
+from sparkd.drift.words import image as image_name
+from sparkd.facts.caches import CACHES
+from sparkd.facts.containers import CONTAINERS
+from sparkd.facts.image import IMAGE, Image
+from sparkd.facts.inspected import INSPECTED, Inspected
+from sparkd.facts.links import LINKS
+from sparkd.facts.model import MODEL
+from sparkd.facts.programs import PROGRAMS, Program
+from sparkd.facts.units import UNITS
+from sparkd.facts.versions import VERSIONS
+from sparkd.importers import inspect, programs
+from sparkd.importers.around import around, as_wanted, asks, changed_in
+from sparkd.importers.rendered import form_of
+from sparkd.model.check import Level
+from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_OWNER, unit_name
+from sparkd.model.snapshot import Unknown
+from sparkd.render import rank_specs
+
+DEPLOYMENT = "SPARKD_DEPLOYMENT"
+
+QUICK = (PROGRAMS, INSPECTED)
+"""What a running rank is read from."""
+AROUND = (VERSIONS, LINKS, MODEL, CACHES, UNITS, CONTAINERS, IMAGE)
+"""What changes seldom; reading it costs more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """`side` has every rank of a node that could be read; one that neither runs nor was kept by Docker is what the
+    next start would make of it, and is in `absent`."""
+
+    side: Side
+    unread: Mapping[str, str]
+    """Node -> why what runs there is not known."""
+    absent: tuple[int, ...] = ()
+    ended: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """An engine's main process, with how it was started by meaning."""
+
+    program: Program
+    engine: str
+    name: tuple[str, ...]
+    arguments: Arguments
+    container: Mapping[str, Any] | None
+
+
+def reading(quick: bool) -> Check:
+    """What a survey has to ask, in the shape in which checks ask it."""
+    return Check(
+        code="live",
+        level=Level.OFF,
+        description="How the ranks really run.",
+        evaluate=lambda scene: iter(()),
+        needs=QUICK if quick else (*QUICK, *AROUND),
+        asks=_changes if quick else _asks,
+    )
+
+
+def _asks(scene: Scene) -> Iterator[Ask]:
+    for node in scene.deployment.nodes:
+        yield from asks(scene, node)
+    yield from _changes(scene)
+
+
+def _changes(scene: Scene) -> Iterator[Ask]:
+    for node in scene.deployment.nodes:
+        found = _of_rank(scene, node)
+        if found is not None and found.container is not None:
+            yield changed_in(node, found.program.owner)
+
+
+# ------------------------------------------------------------------------------------------------------------- a side
+
+
+def live(scene: Scene) -> Seen:
+    """Every rank as it runs, as it ended, or (where there is nothing of it) as it is wanted."""
+    forms, absent, ended = [], [], []
+    unread = dict(_unread(scene))
+    for rank, node in enumerate(scene.deployment.nodes):
+        if node in unread:
+            continue
+        found = _of_rank(scene, node)
+        form = _running(scene, node, found) if found is not None else _kept(scene, node)
+        if found is None and form is None:
+            absent.append(rank)
+            form = _wanted(scene, rank)
+        elif found is None:
+            ended.append(rank)
+        forms.append(veiled(replace(_with(form, around(scene, node, found.program if found else None)), rank=rank)))
+    label = "live" if len(absent) < len(forms) or not forms else "the next start"
+    return Seen(
+        side=Side(label=label, kind="live", ranks=tuple(forms)), unread=unread, absent=tuple(absent), ended=tuple(ended)
+    )
+
+
+def beside(known: Side, seen: Seen) -> Side:
+    """The other side of a comparison, without what only a running rank has where none runs."""
+    still = (*seen.absent, *seen.ended)
+    return replace(known, ranks=tuple(as_wanted(form) if form.rank in still else form for form in known.ranks))
+
+
+def wanted(scene: Scene) -> Side:
+    """What the next start would run, on nodes as they are; ranks of nodes that cannot be read are left out."""
+    unread = dict(_unread(scene))
+    forms = (
+        veiled(_with(_wanted(scene, rank), around(scene, node)))
+        for rank, node in enumerate(scene.deployment.nodes)
+        if node not in unread
+    )
+    return Side(label="wanted", kind="deployment", ranks=tuple(forms))
+
+
+def _unread(scene: Scene) -> Iterator[tuple[str, str]]:
+    for node in scene.deployment.nodes:
+        view = scene.nodes.get(node)
+        why = view.unread_for(scene.deployment.runtime) if view is not None else Unknown("not looked at yet", 0.0)
+        for value in (why, scene.fact(node, PROGRAMS), scene.fact(node, INSPECTED)):
+            if isinstance(value, Unknown) and (value is why or _needed(scene, value, node)):
+                yield node, value.why
+                break
+
+
+def _needed(scene: Scene, value: Unknown, node: str) -> bool:
+    """Docker matters only to ranks that are containers; the processes matter to all."""
+    return scene.deployment.runtime == "docker" or value is scene.fact(node, PROGRAMS)
+
+
+def _with(form: RankForm | None, sections: RankForm) -> RankForm:
+    assert form is not None  # one that is absent was replaced by what is wanted
+    return replace(form, node=sections.node, files=sections.files, host=sections.host, unit=sections.unit)
+
+
+def _wanted(scene: Scene, rank: int) -> RankForm:
+    spec = rank_specs(scene.deployment, scene.cluster.nodes, scene.owner, 0)[rank]
+    image = scene.fact(spec.node, IMAGE)
+    return form_of(scene.deployment, spec, image.id if isinstance(image, Image) else None)
+
+
+# ------------------------------------------------------------------------------------------------------------- a rank
+
+
+def _of_rank(scene: Scene, node: str) -> _Found | None:
+    """The engine that is this deployment's there: by the mark of sparkd, else by what it serves where."""
+    rank = scene.deployment.nodes.index(node)
+    likely = [(_likeness(scene, one, rank), one.program.start_ticks, one) for one in _engines(scene, node)]
+    best = max((one for one in likely if one[0] > 0), key=lambda one: one[:2], default=None)
+    return None if best is None else best[2]
+
+
+def _engines(scene: Scene, node: str) -> Iterator[_Found]:
+    found, docker = scene.fact(node, PROGRAMS), scene.fact(node, INSPECTED)
+    if isinstance(found, Unknown):
+        return
+    containers = docker.containers if isinstance(docker, Inspected) else {}
+    for program in found:
+        named = programs.engine(program.argv)
+        if named is not None:
+            container = containers.get(program.owner)
+            image = str(container["Image"]) if container is not None else None
+            yield _Found(
+                program=program,
+                engine=named[0],
+                name=named[1],
+                arguments=read_argv(named[2], table(named[0], image)),
+                container=container,
+            )
+
+
+def _likeness(scene: Scene, one: _Found, rank: int) -> int:
+    """How much of this deployment the engine has; 0 for one that is somebody else's."""
+    deployment, flags = scene.deployment, one.arguments.flags
+    marked = (one.program.env or {}).get(DEPLOYMENT)
+    if marked is not None or one.program.owner == unit_name(f"sparkd-{deployment.name}-{rank}"):
+        return 100 if marked in (None, deployment.name) else 0
+    image = str(((one.container or {}).get("Config") or {}).get("Image", ""))
+    return sum(
+        (
+            4 * (one.arguments.model == deployment.model),
+            4 * _names(flags.get("served-model-name"), deployment.api_name),
+            2 * same(flags.get("master-port"), deployment.master_port),
+            2 * (rank == 0 and same(flags.get("port"), deployment.port)),
+            1 * (deployment.image is not None and image_name(image) == image_name(deployment.image)),
+        )
+    )
+
+
+def _names(served: Any, name: str) -> bool:
+    return name in (served if isinstance(served, list) else [served])
+
+
+def _running(scene: Scene, node: str, found: _Found) -> RankForm:
+    """The process says what runs, its container how that was made."""
+    made = _made(scene, node, found.container) if found.container is not None else RankForm()
+    return replace(
+        made,
+        node=node,
+        engine=found.engine,
+        program=found.name,
+        model=found.arguments.model,
+        flags=found.arguments.flags,
+        env=made.env if found.program.env is None else _own(found.program.env, scene, node, found.container),
+    )
+
+
+def _made(scene: Scene, node: str, container: Mapping[str, Any]) -> RankForm:
+    docker = scene.fact(node, INSPECTED)
+    image = docker.images.get(str(container["Image"])) if isinstance(docker, Inspected) else None
+    return inspect.form(container, image)
+
+
+def _own(env: Mapping[str, str], scene: Scene, node: str, container: Mapping[str, Any] | None) -> dict[str, str]:
+    """Without what every process has, and what the image sets itself."""
+    docker = scene.fact(node, INSPECTED)
+    image = docker.images.get(str((container or {}).get("Image"))) if isinstance(docker, Inspected) else None
+    set_by_image = dict(inspect.environment(image)) if image is not None else {}
+    return {
+        name: text
+        for name, text in sorted(env.items())
+        if name not in programs.AMBIENT and set_by_image.get(name) != text
+    }
+
+
+def _kept(scene: Scene, node: str) -> RankForm | None:
+    """The last container of this rank that Docker still has, ended or asleep; by label, or where it is the only one
+    that runs the deployment's image and nobody marked it."""
+    docker = scene.fact(node, INSPECTED)
+    if not isinstance(docker, Inspected):
+        return None
+    labelled, alike = [], []
+    for one in docker.containers.values():
+        labels = one["Config"].get("Labels") or {}
+        if labels.get(LABEL_DEPLOYMENT) == scene.deployment.name and labels.get(LABEL_OWNER) == scene.owner:
+            labelled.append(one)
+        elif LABEL_DEPLOYMENT not in labels and _same_image(scene, one):
+            alike.append(one)
+    kept = max(labelled, key=lambda one: str(one.get("Created", "")), default=alike[0] if len(alike) == 1 else None)
+    return None if kept is None else _made(scene, node, kept)
+
+
+def _same_image(scene: Scene, container: Mapping[str, Any]) -> bool:
+    image = scene.deployment.image
+    return image is not None and image_name(str(container["Config"].get("Image", ""))) == image_name(image)

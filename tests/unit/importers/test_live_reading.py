@@ -1,0 +1,296 @@
+"""A survey of two nodes -> the side that runs: by main processes, through whatever started them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sparkd.checks.scene import Place, Scene, Text
+from sparkd.drift import Difference, compare
+from sparkd.facts import Fact
+from sparkd.facts.caches import CACHES, Cache
+from sparkd.facts.image import IMAGE, Image
+from sparkd.facts.inspected import INSPECTED, Inspected
+from sparkd.facts.links import LINKS, Interface, Links
+from sparkd.facts.model import MODEL, Model, Shard
+from sparkd.facts.programs import PROGRAMS, Program
+from sparkd.facts.versions import VERSIONS
+from sparkd.importers.around import as_wanted, changed_in
+from sparkd.importers.live import beside, live, reading, wanted
+from sparkd.model.config import Cluster, ContainerSpec, Deployment, Mount, Node
+from sparkd.model.secret import HIDDEN
+from sparkd.model.snapshot import Boot, DockerUnit, Memory, NodeView, Unknown
+from sparkd.render import create_body, rank_specs
+
+NODES = ("spark1", "spark2")
+CLUSTER = Cluster(
+    cluster="desk",
+    nodes={
+        "spark1": Node(name="spark1", address="local", data_address="10.0.0.1"),
+        "spark2": Node(name="spark2", address="192.168.1.12", data_address="10.0.0.2"),
+    },
+)
+DEPLOYMENT = Deployment(
+    name="demo",
+    engine="vllm",
+    nodes=NODES,
+    image="vllm:1",
+    model="/models/m",
+    served_name="m",
+    container=ContainerSpec(mounts=(Mount(source="/home/models", target="/models"),)),
+    env={"OMP_NUM_THREADS": "8", "VLLM_USE_FLASHINFER_SAMPLER": "1"},
+    args={"max-model-len": 1024, "max-num-seqs": 4, "tensor-parallel-size": 2, "enforce-eager": True},
+)
+IMAGE_ID = "sha256:" + "1" * 64
+IMAGE_ENV = ["PATH=/usr/bin", "NCCL_VERSION=2.27", "CUDA_VERSION=13.0"]
+IDS = {"spark1": "a" * 64, "spark2": "b" * 64}
+
+
+def view(name: str) -> NodeView:
+    memory = Memory(128 << 30, 100 << 30, 110 << 30, 0, 0, 0)
+    boot = Boot(f"{name}-boot1", 10, 86400.0, name)
+    return NodeView(name, boot, memory, "running", DockerUnit(running=True, pid=1), (), (), ())
+
+
+def inspected(node: str, **changes: Any) -> Inspected:
+    """What Docker says of the container that sparkd makes of this deployment there."""
+    spec = rank_specs(DEPLOYMENT, CLUSTER.nodes, "us", 7)[NODES.index(node)]
+    body = create_body(spec, {})
+    container = {
+        "Id": IDS[node],
+        "Name": f"/{spec.name}",
+        "Image": IMAGE_ID,
+        "Created": "2026-11-28T03:55:42Z",
+        "State": {"Status": "running", "ExitCode": 0},
+        "HostConfig": {**body["HostConfig"], "ShmSize": 64 << 20},
+        "Config": {
+            "Image": "vllm:1",
+            "Env": [*body["Env"], *IMAGE_ENV],
+            "Cmd": body["Cmd"],
+            "Labels": body["Labels"],
+            "WorkingDir": "/workspace",
+        },
+        "Mounts": [{"Type": "bind", "Source": "/home/models", "Destination": "/models", "RW": True}],
+        **changes,
+    }
+    image = {"Id": IMAGE_ID, "Config": {"Env": IMAGE_ENV, "WorkingDir": "/workspace"}}
+    return Inspected(version="26.1", containers={IDS[node]: container}, images={IMAGE_ID: image})
+
+
+def program(node: str, *, drop: tuple[str, ...] = (), add: tuple[str, ...] = (), **env: str | None) -> Program:
+    spec = rank_specs(DEPLOYMENT, CLUSTER.nodes, "us", 7)[NODES.index(node)]
+    words = ["/usr/bin/python3", "/usr/local/bin/vllm", *spec.argv[1:]]
+    for word in drop:
+        words.remove(word)
+    given = {**dict(pair.split("=", 1) for pair in IMAGE_ENV), **spec.env, "HOSTNAME": node, **env}
+    return Program(
+        pid=42,
+        ppid=1,
+        start_ticks=1000,
+        owner=IDS[node],
+        argv=(*words, *add),
+        env={name: text for name, text in given.items() if text is not None},
+        libraries={"/usr/lib/libnccl.so.2": "ab" * 32},
+    )
+
+
+AROUND: Mapping[Fact[Any], Any] = {
+    VERSIONS: {"kernel": "6.14", "architecture": "aarch64", "driver": "580.95"},
+    LINKS: None,
+    MODEL: Model("dir", True, True, "", (Shard("model-1.safetensors", 100, 100),)),
+    CACHES: (Cache("/home/x/.cache/vllm", 100, 3),),
+    IMAGE: Image(IMAGE_ID, "arm64", tuple(IMAGE_ENV)),
+}
+
+
+def scene(
+    programs: Mapping[str, Program | None] | None = None,
+    docker: Mapping[str, Inspected | Unknown] | None = None,
+    around: Mapping[Fact[Any], Mapping[str, Any]] | None = None,
+    **deployment: Any,
+) -> Scene:
+    """Two nodes on which the deployment runs as it is wanted, but for what is given."""
+    facts: dict[tuple[str, str], Any] = {}
+    for node in NODES:
+        for fact, value in AROUND.items():
+            facts[node, fact.name] = (around or {}).get(fact, {}).get(node, value)
+        address = CLUSTER.nodes[node].data_address or ""
+        facts[node, LINKS.name] = Links((Interface(f"np{node}", "up", 200000, 9000, (address,)),), ())
+        found = {**{one: program(one) for one in NODES}, **(programs or {})}[node]
+        facts[node, PROGRAMS.name] = () if found is None else (found,)
+        facts[node, INSPECTED.name] = (docker or {}).get(node, inspected(node))
+    return Scene(
+        cluster=CLUSTER,
+        deployment=replace(DEPLOYMENT, **deployment),
+        owner="us",
+        running=True,
+        nodes={node: view(node) for node in NODES},
+        facts=facts,
+    )
+
+
+def differences(before: Scene, after: Scene) -> list[Difference]:
+    seen = live(after)
+    return list(compare(beside(live(before).side, seen), seen.side))
+
+
+def said(found: list[Difference]) -> set[tuple[str, int | None, str]]:
+    return {(one.name, one.rank, str(one.severity)) for one in found}
+
+
+def test_what_runs_as_it_is_wanted_differs_in_nothing() -> None:
+    seen = live(scene())
+    assert (seen.unread, seen.absent, seen.ended) == ({}, (), ())
+    as_it_is = replace(seen.side, ranks=tuple(map(as_wanted, seen.side.ranks)))
+    assert compare(wanted(scene()), as_it_is) == ()
+    assert differences(scene(), scene()) == []
+
+
+def test_a_drifted_pair_is_told_to_the_word() -> None:
+    drifted = {
+        node: replace(
+            one := program(
+                node,
+                drop=("--enforce-eager",),
+                add=("--max-num-seqs", "8", "--max-model-len=2k"),
+                VLLM_WORKER_MULTIPROC_METHOD="fork",
+                NCCL_DEBUG="INFO",
+            ),
+            argv=one.argv,
+        )
+        for node in NODES
+    }
+    found = differences(scene(), scene(drifted))
+    assert said(found) == {
+        ("--max-num-seqs", None, "slows"),
+        ("--max-model-len", None, "slows"),
+        ("--enforce-eager", None, "breaks"),
+        ("VLLM_WORKER_MULTIPROC_METHOD", None, "breaks"),
+        ("NCCL_DEBUG", None, "unknown"),
+    }
+    fork = next(one for one in found if one.name == "VLLM_WORKER_MULTIPROC_METHOD")
+    assert (fork.known, fork.live) == (None, "fork")
+    assert "ShmRingBuffer" in str(fork.why)
+
+
+def test_a_container_that_only_sleeps_is_read_by_the_process_in_it() -> None:
+    """`docker run … sleep infinity`, then `docker exec … bash /workspace/vllm-head.sh` (first field report)."""
+    docker, programs = {}, {}
+    for node in NODES:
+        made = inspected(node)
+        container = made.containers[IDS[node]]
+        config = {**container["Config"], "Cmd": ["sleep", "infinity"], "Env": IMAGE_ENV, "Labels": {}}
+        docker[node] = replace(made, containers={IDS[node]: {**container, "Config": config}})
+        programs[node] = program(
+            node, **{f"SPARKD_{name}": None for name in ("OWNER", "DEPLOYMENT", "GENERATION", "RANK")}
+        )
+    seen = live(scene(programs, docker))
+    assert (seen.absent, seen.ended) == ((), ())
+    assert compare(live(scene()).side, seen.side) == ()
+
+
+def test_an_engine_of_somebody_else_is_not_taken_for_this_one() -> None:
+    other = program("spark1", SPARKD_DEPLOYMENT="other")
+    docker = {"spark1": replace(inspected("spark1"), containers={})}
+    seen = live(scene({"spark1": other}, docker))
+    assert (seen.absent, seen.side.ranks[0].flags and seen.side.ranks[0].flags["max-num-seqs"]) == ((0,), 4)
+
+
+def test_a_rank_that_has_ended_is_read_from_docker() -> None:
+    seen = live(scene(dict.fromkeys(NODES)))
+    assert (seen.absent, seen.ended) == ((), (0, 1))
+    changed = inspected("spark2")
+    container = changed.containers[IDS["spark2"]]
+    config = {**container["Config"], "Cmd": [*container["Config"]["Cmd"], "--max-num-seqs", "9"]}
+    docker = {"spark2": replace(changed, containers={IDS["spark2"]: {**container, "Config": config}})}
+    (found,) = differences(scene(), scene(dict.fromkeys(NODES), docker))
+    assert (found.name, found.rank, found.known, found.live, str(found.severity)) == (
+        "--max-num-seqs",
+        1,
+        4,
+        9,
+        "breaks",
+    )
+
+
+def test_where_nothing_runs_it_is_what_the_next_start_makes() -> None:
+    nothing = {node: replace(inspected(node), containers={}) for node in NODES}
+    seen = live(scene(dict.fromkeys(NODES), nothing, args={**DEPLOYMENT.args, "max-num-seqs": 2}))
+    assert (seen.side.label, seen.absent) == ("the next start", (0, 1))
+    assert said(list(compare(live(scene()).side, seen.side))) >= {("--max-num-seqs", None, "slows")}
+
+
+def test_a_node_that_cannot_be_read_is_said_and_the_other_compared() -> None:
+    seen = live(scene(docker={"spark2": Unknown("docker is mute", 0.0)}))
+    assert (seen.unread, [form.rank for form in seen.side.ranks]) == ({"spark2": "docker is mute"}, [0])
+
+
+@pytest.mark.parametrize(
+    ("fact", "value", "name", "severity"),
+    [
+        (VERSIONS, {"kernel": "6.17", "architecture": "aarch64", "driver": "580.95"}, "kernel", "unknown"),
+        (MODEL, Model("dir", True, True, "", (Shard("model-1.safetensors", 99, 100),)), "model model-1.safetensors", "breaks"),
+        (MODEL, Model("dir", True, True, "", (Shard("model-1.safetensors", None, None),)), "model model-1.safetensors", "breaks"),
+        (CACHES, (Cache("/home/x/.cache/vllm", 0, 0),), "cache /home/x/.cache/vllm", "slows"),
+    ],
+)  # fmt: skip
+def test_what_lies_around_one_rank(fact: Fact[Any], value: object, name: str, severity: str) -> None:
+    found = differences(scene(), scene(around={fact: {"spark2": value}}))
+    assert said(found) == {(name, 1, severity)}
+    assert found[0].fix
+
+
+def test_another_build_of_a_library_of_the_same_name() -> None:
+    other = replace(program("spark2"), libraries={"/usr/lib/libnccl.so.2": "cd" * 32})
+    found = differences(scene(), scene({"spark2": other}))
+    assert said(found) == {("library libnccl.so.2", 1, "unknown")}
+    assert (found[0].known, found[0].live) == ("ab" * 6, "cd" * 6)
+
+
+def test_what_differs_between_the_ranks_from_the_start_is_no_news() -> None:
+    apart = scene(around={VERSIONS: {"spark2": {"kernel": "6.17", "architecture": "aarch64", "driver": "580.95"}}})
+    assert differences(apart, apart) == []
+
+
+def test_a_mod_applied_twice_is_found_by_its_marker() -> None:
+    markers = ({"path": "/opt/mxfp4.py", "pattern": "empty_cache", "count": 2},)
+
+    def with_lines(lines: int) -> Scene:
+        answers = {
+            Text(node, Place("image", "vllm:1"), "/opt/mxfp4.py"): "empty_cache()\n"
+            * (lines if node == "spark2" else 2)
+            for node in NODES
+        }
+        return replace(scene(markers=markers), answers=answers)
+
+    (found,) = differences(with_lines(2), with_lines(4))
+    assert (found.name, found.rank, found.live) == ("marker /opt/mxfp4.py `empty_cache`", 1, "4 lines")
+    assert str(found.severity) == "breaks"
+
+
+def test_a_file_changed_in_the_container_itself() -> None:
+    changed = replace(scene(), answers={changed_in("spark2", IDS["spark2"]): '{"/opt/vllm/x.py": "0123456789ab"}'})
+    (found,) = differences(scene(), changed)
+    assert (found.name, found.rank, found.live) == ("changed /opt/vllm/x.py", 1, "0123456789ab")
+
+
+def test_changes_are_asked_of_containers_that_run_a_rank() -> None:
+    assert set(reading(quick=True).asks(scene())) == {changed_in(node, IDS[node]) for node in NODES}
+
+
+def test_no_secret_is_in_a_side() -> None:
+    secret = "s3cret-0123456789"
+    leaky = program(
+        "spark1", add=("--api-key", secret, "--hf-token", secret), HF_TOKEN=secret, URL=f"http://{secret}@x"
+    )
+    docker = inspected("spark1")
+    container = docker.containers[IDS["spark1"]]
+    config = {**container["Config"], "Cmd": [*container["Config"]["Cmd"], "--api-key", secret]}
+    ended = replace(docker, containers={IDS["spark1"]: {**container, "Config": config}})
+    assert secret not in repr(live(scene({"spark1": leaky}, {"spark1": ended})))
+    assert secret not in repr(live(scene({"spark1": None}, {"spark1": ended})))
+    (form, _) = live(scene({"spark1": leaky})).side.ranks
+    assert (form.env["HF_TOKEN"], form.env["URL"]) == (HIDDEN, f"http://{HIDDEN}@x")

@@ -1,0 +1,109 @@
+"""The `programs` probe on real processes: what the main process was started with, never what a child calls itself."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sparkd.facts import Question, programs
+from sparkd.facts.programs import PROGRAMS, Program
+from sparkd.model.config import Cluster, Deployment
+from sparkd.model.secret import HIDDEN
+from sparkd.node.probes import programs as probe
+
+from .service import Connection
+
+MAIN = """\
+import ctypes, mmap, os, sys
+library, ready = os.environ["LIBRARY"], os.environ["READY"]
+if os.fork() == 0:
+    with open(library, "rb") as file:
+        kept = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    open(ready + ".twin", "w").write(str(os.getpid()))
+    sys.stdin.read()
+    os._exit(0)
+if os.fork() == 0:
+    os.execve(sys.executable, ["VLLM::Worker_TP0", "-S", "-c", f"open({ready + '.child'!r}, 'w'); import sys; sys.stdin.read()"], {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"})
+sys.stdin.read()
+"""
+SECRETS = ("tok-0123456789", "key-0123456789", "inline-0123456789")
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`vllm serve` with a twin that has not renamed itself yet and has a libnccl mapped, and a worker that has."""
+    script, library = tmp_path / "vllm", tmp_path / "libnccl.so.2"
+    script.write_text(MAIN)
+    library.write_bytes(b"\x7fELF nccl" * mmap.PAGESIZE)
+    env = {
+        "LIBRARY": str(library),
+        "READY": str(tmp_path / "ready"),
+        "VLLM_WORKER_MULTIPROC_METHOD": "fork",
+        "HF_TOKEN": SECRETS[0],
+        "URL": f"http://u:{SECRETS[0]}@x",
+        "EMPTY": "",
+    }
+    words = ["--api-key", SECRETS[1], "--max-num-batched-tokens", "8192", f"--admin-key={SECRETS[2]}", "--port", "8000"]
+    argv = [sys.executable, str(script), "serve", "/models/x", *words, "--speculative-config", '{"a": [1]}']
+    process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE)
+    until = time.monotonic() + 20
+    while not all((tmp_path / f"ready.{one}").exists() for one in ("twin", "child")):
+        assert time.monotonic() < until and process.poll() is None
+    yield process
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait(20)
+
+
+def ask(node: Connection, pid: int) -> Program:
+    args = PROGRAMS.args(Question(Cluster(cluster="x", nodes={}), Deployment(name="x", engine="vllm", nodes=()), "x"))
+    found = programs.parse(node.text("programs", **(args or {})))
+    return next(one for one in found if one.pid == pid)
+
+
+def test_the_main_process_and_none_of_its_children(
+    node: Connection, engine: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    found = ask(node, engine.pid)
+    assert found.argv[1:4] == (str(tmp_path / "vllm"), "serve", "/models/x")
+    assert found.argv[-1] == '{"a": [1]}'
+    assert found.env is not None
+    assert (found.env["VLLM_WORKER_MULTIPROC_METHOD"], found.env["EMPTY"]) == ("fork", "")
+    args = PROGRAMS.args(Question(Cluster(cluster="x", nodes={}), Deployment(name="x", engine="vllm", nodes=()), "x"))
+    mine = [one for one in programs.parse(node.text("programs", **(args or {}))) if str(tmp_path / "vllm") in one.argv]
+    assert [one.pid for one in mine] == [engine.pid]
+
+
+def test_no_secret_leaves_the_node(node: Connection, engine: subprocess.Popen[bytes]) -> None:
+    text = node.text("programs", hide=["_TOKEN", "_KEY", "_SECRET", "PASSWORD"])
+    assert not [secret for secret in SECRETS if secret in text]
+    found = ask(node, engine.pid)
+    words = dict(zip(found.argv, found.argv[1:], strict=False))
+    assert (words["--api-key"], words["--max-num-batched-tokens"]) == (HIDDEN, "8192")
+    assert f"--admin-key={HIDDEN}" in found.argv
+    assert found.env is not None
+    assert (found.env["HF_TOKEN"], found.env["URL"]) == (HIDDEN, f"http://u:{HIDDEN}@x")
+
+
+def test_without_the_endings_of_secrets_it_says_nothing(node: Connection) -> None:
+    answer = node.probe({"name": "programs", "args": {}})["programs"]
+    assert "hide" in str(answer["error"])
+
+
+def test_libraries_that_a_child_has_mapped_by_their_content(
+    node: Connection, engine: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    library = tmp_path / "libnccl.so.2"
+    assert ask(node, engine.pid).libraries == {str(library): hashlib.sha256(library.read_bytes()).hexdigest()}
+
+
+def test_the_probe_hides_with_the_words_of_the_head() -> None:
+    assert probe.HIDDEN == HIDDEN
