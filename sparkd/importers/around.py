@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -62,11 +62,40 @@ def around(scene: Scene, node: str, program: Program | None = None) -> RankForm:
     return RankForm(node=node, files=files or None, host=host or None, unit=unit)
 
 
-def as_wanted(form: RankForm) -> RankForm:
-    """Without what only a running rank has: for a comparison with one that is not running."""
-    if form.files is None:
-        return form
-    return replace(form, files={key: form.files[key] for key in form.files if not key.startswith(OF_WHAT_RUNS)})
+def unsaid(scene: Scene, node: str, program: Program | None) -> dict[str, str]:
+    """Beginnings of keys about which this survey says nothing, and why: they are not compared."""
+    deployment = scene.deployment
+    asked = {
+        **{name: scene.fact(node, VERSIONS) for name in _VERSIONS},
+        "docker": scene.fact(node, INSPECTED),
+        "fabric ": scene.fact(node, LINKS),
+        "rdma ": scene.fact(node, LINKS),
+        "model ": scene.fact(node, MODEL),
+        "cache ": scene.fact(node, CACHES),
+        "build ": scene.answer(_metadata(deployment, node)) if deployment.image is not None else None,
+        "swap": scene.nodes[node].memory if node in scene.nodes else None,
+        "changed ": scene.answer(changed_in(node, program.owner)) if program and len(program.owner) == 64 else None,
+        **{
+            f"marker {one['path']} ": scene.answer(Text(node, *where(deployment, str(one["path"]))))
+            for one in deployment.markers
+        },
+    }
+    unread = {key: value.why for key, value in asked.items() if isinstance(value, Unknown)}
+    return unread if program is not None else {**unread, **dict.fromkeys(OF_WHAT_RUNS, NOT_RUNNING)}
+
+
+NOT_RUNNING = "it does not run"
+_VERSIONS = ("kernel", "architecture", "driver", "os", "product", "firmware")
+
+
+def without(form: RankForm, keys: Collection[str]) -> RankForm:
+    """The form without `files` and `host` that begin like one of `keys`."""
+    begins = tuple(keys)
+    files, host = (
+        section and {key: value for key, value in section.items() if not key.startswith(begins)}
+        for section in (form.files, form.host)
+    )
+    return replace(form, files=files, host=host)
 
 
 # --------------------------------------------------------------------------------------------------------------- files

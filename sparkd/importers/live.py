@@ -28,7 +28,7 @@ from sparkd.facts.programs import PROGRAMS, Program
 from sparkd.facts.units import UNITS
 from sparkd.facts.versions import VERSIONS
 from sparkd.importers import inspect, programs
-from sparkd.importers.around import around, as_wanted, asks, changed_in
+from sparkd.importers.around import around, asks, changed_in, unsaid, without
 from sparkd.importers.rendered import form_of
 from sparkd.model.check import Level
 from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_OWNER, unit_name
@@ -51,6 +51,8 @@ class Seen:
     side: Side
     unread: Mapping[str, str]
     """Node -> why what runs there is not known."""
+    unsaid: Mapping[int, Mapping[str, str]]
+    """Rank -> what of it could not be read (beginnings of keys), and why."""
     absent: tuple[int, ...] = ()
     ended: tuple[int, ...] = ()
 
@@ -97,59 +99,64 @@ def _changes(scene: Scene) -> Iterator[Ask]:
 def live(scene: Scene) -> Seen:
     """Every rank as it runs, as it ended, or (where there is nothing of it) as it is wanted."""
     forms, absent, ended = [], [], []
-    unread = dict(_unread(scene))
+    unread, missing = dict(_unread(scene)), {}
     for rank, node in enumerate(scene.deployment.nodes):
         if node in unread:
             continue
         found = _of_rank(scene, node)
         form = _running(scene, node, found) if found is not None else _kept(scene, node)
-        if found is None and form is None:
-            absent.append(rank)
-            form = _wanted(scene, rank)
-        elif found is None:
-            ended.append(rank)
-        forms.append(veiled(replace(_with(form, around(scene, node, found.program if found else None)), rank=rank)))
+        if found is None:
+            (absent if form is None else ended).append(rank)
+        program = found.program if found is not None else None
+        forms.append(_whole(scene, rank, form or _wanted(scene, rank), program))
+        missing[rank] = unsaid(scene, node, program)
     label = "live" if len(absent) < len(forms) or not forms else "the next start"
+    side = Side(label=label, kind="live", ranks=tuple(forms))
+    return Seen(side=side, unread=unread, unsaid=missing, absent=tuple(absent), ended=tuple(ended))
+
+
+def wanted(scene: Scene) -> Seen:
+    """What the next start would run, on nodes as they are; ranks of nodes that cannot be read are left out."""
+    unread = {node: why.why for node in scene.deployment.nodes if (why := _blind(scene, node)) is not None}
+    ranks = [rank for rank, node in enumerate(scene.deployment.nodes) if node not in unread]
     return Seen(
-        side=Side(label=label, kind="live", ranks=tuple(forms)), unread=unread, absent=tuple(absent), ended=tuple(ended)
+        side=Side(
+            label="the next start",
+            kind="deployment",
+            ranks=tuple(_whole(scene, rank, _wanted(scene, rank), None) for rank in ranks),
+        ),
+        unread=unread,
+        unsaid={rank: unsaid(scene, scene.deployment.nodes[rank], None) for rank in ranks},
+        absent=tuple(ranks),
     )
 
 
 def beside(known: Side, seen: Seen) -> Side:
-    """The other side of a comparison, without what only a running rank has where none runs."""
-    still = (*seen.absent, *seen.ended)
-    return replace(known, ranks=tuple(as_wanted(form) if form.rank in still else form for form in known.ranks))
+    """The other side of a comparison, without what the seen one cannot say."""
+    return replace(known, ranks=tuple(without(form, seen.unsaid.get(form.rank, {})) for form in known.ranks))
 
 
-def wanted(scene: Scene) -> Side:
-    """What the next start would run, on nodes as they are; ranks of nodes that cannot be read are left out."""
-    unread = dict(_unread(scene))
-    forms = (
-        veiled(_with(_wanted(scene, rank), around(scene, node)))
-        for rank, node in enumerate(scene.deployment.nodes)
-        if node not in unread
-    )
-    return Side(label="wanted", kind="deployment", ranks=tuple(forms))
+def _whole(scene: Scene, rank: int, form: RankForm, program: Program | None) -> RankForm:
+    """With what lies around it, and without secrets."""
+    node = scene.deployment.nodes[rank]
+    sections = around(scene, node, program)
+    known = replace(form, rank=rank, node=node, files=sections.files, host=sections.host, unit=sections.unit)
+    return veiled(known)
+
+
+def _blind(scene: Scene, node: str) -> Unknown | None:
+    view = scene.nodes.get(node)
+    return view.unread_for(scene.deployment.runtime) if view is not None else Unknown("not looked at yet", 0.0)
 
 
 def _unread(scene: Scene) -> Iterator[tuple[str, str]]:
+    """The processes matter to all ranks, Docker only to those that are containers."""
+    needed = (PROGRAMS, INSPECTED) if scene.deployment.runtime == "docker" else (PROGRAMS,)
     for node in scene.deployment.nodes:
-        view = scene.nodes.get(node)
-        why = view.unread_for(scene.deployment.runtime) if view is not None else Unknown("not looked at yet", 0.0)
-        for value in (why, scene.fact(node, PROGRAMS), scene.fact(node, INSPECTED)):
-            if isinstance(value, Unknown) and (value is why or _needed(scene, value, node)):
+        for value in (_blind(scene, node), *(scene.fact(node, fact) for fact in needed)):
+            if isinstance(value, Unknown):
                 yield node, value.why
                 break
-
-
-def _needed(scene: Scene, value: Unknown, node: str) -> bool:
-    """Docker matters only to ranks that are containers; the processes matter to all."""
-    return scene.deployment.runtime == "docker" or value is scene.fact(node, PROGRAMS)
-
-
-def _with(form: RankForm | None, sections: RankForm) -> RankForm:
-    assert form is not None  # one that is absent was replaced by what is wanted
-    return replace(form, node=sections.node, files=sections.files, host=sections.host, unit=sections.unit)
 
 
 def _wanted(scene: Scene, rank: int) -> RankForm:

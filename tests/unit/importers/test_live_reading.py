@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparkd.checks.scene import Place, Scene, Text
+from sparkd.checks.scene import Answer, Ask, Place, Scene, Text
 from sparkd.drift import Difference, compare
 from sparkd.facts import Fact
 from sparkd.facts.caches import CACHES, Cache
@@ -18,7 +18,7 @@ from sparkd.facts.links import LINKS, Interface, Links
 from sparkd.facts.model import MODEL, Model, Shard
 from sparkd.facts.programs import PROGRAMS, Program
 from sparkd.facts.versions import VERSIONS
-from sparkd.importers.around import as_wanted, changed_in
+from sparkd.importers.around import changed_in
 from sparkd.importers.live import beside, live, reading, wanted
 from sparkd.model.config import Cluster, ContainerSpec, Deployment, Mount, Node
 from sparkd.model.secret import HIDDEN
@@ -118,7 +118,8 @@ def scene(
         for fact, value in AROUND.items():
             facts[node, fact.name] = (around or {}).get(fact, {}).get(node, value)
         address = CLUSTER.nodes[node].data_address or ""
-        facts[node, LINKS.name] = Links((Interface(f"np{node}", "up", 200000, 9000, (address,)),), ())
+        links = Links((Interface(f"np{node}", "up", 200000, 9000, (address,)),), ())
+        facts[node, LINKS.name] = (around or {}).get(LINKS, {}).get(node, links)
         found = {**{one: program(one) for one in NODES}, **(programs or {})}[node]
         facts[node, PROGRAMS.name] = () if found is None else (found,)
         facts[node, INSPECTED.name] = (docker or {}).get(node, inspected(node))
@@ -144,8 +145,8 @@ def said(found: list[Difference]) -> set[tuple[str, int | None, str]]:
 def test_what_runs_as_it_is_wanted_differs_in_nothing() -> None:
     seen = live(scene())
     assert (seen.unread, seen.absent, seen.ended) == ({}, (), ())
-    as_it_is = replace(seen.side, ranks=tuple(map(as_wanted, seen.side.ranks)))
-    assert compare(wanted(scene()), as_it_is) == ()
+    next_start = wanted(scene())
+    assert compare(beside(seen.side, next_start), next_start.side) == ()
     assert differences(scene(), scene()) == []
 
 
@@ -184,9 +185,8 @@ def test_a_container_that_only_sleeps_is_read_by_the_process_in_it() -> None:
         container = made.containers[IDS[node]]
         config = {**container["Config"], "Cmd": ["sleep", "infinity"], "Env": IMAGE_ENV, "Labels": {}}
         docker[node] = replace(made, containers={IDS[node]: {**container, "Config": config}})
-        programs[node] = program(
-            node, **{f"SPARKD_{name}": None for name in ("OWNER", "DEPLOYMENT", "GENERATION", "RANK")}
-        )
+        unmarked: dict[str, Any] = {f"SPARKD_{name}": None for name in ("OWNER", "DEPLOYMENT", "GENERATION", "RANK")}
+        programs[node] = program(node, **unmarked)
     seen = live(scene(programs, docker))
     assert (seen.absent, seen.ended) == ((), ())
     assert compare(live(scene()).side, seen.side) == ()
@@ -228,6 +228,12 @@ def test_a_node_that_cannot_be_read_is_said_and_the_other_compared() -> None:
     assert (seen.unread, [form.rank for form in seen.side.ranks]) == ({"spark2": "docker is mute"}, [0])
 
 
+def test_what_could_not_be_read_is_no_difference() -> None:
+    unread = {fact: {"spark2": Unknown("too late", 0.0)} for fact in (VERSIONS, LINKS, MODEL, CACHES)}
+    assert differences(scene(), scene(around=unread)) == []
+    assert live(scene(around=unread)).unsaid[1]["model "] == "too late"
+
+
 @pytest.mark.parametrize(
     ("fact", "value", "name", "severity"),
     [
@@ -259,7 +265,7 @@ def test_a_mod_applied_twice_is_found_by_its_marker() -> None:
     markers = ({"path": "/opt/mxfp4.py", "pattern": "empty_cache", "count": 2},)
 
     def with_lines(lines: int) -> Scene:
-        answers = {
+        answers: dict[Ask, Answer] = {
             Text(node, Place("image", "vllm:1"), "/opt/mxfp4.py"): "empty_cache()\n"
             * (lines if node == "spark2" else 2)
             for node in NODES

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import os
 import subprocess
 import sys
 import time
@@ -31,7 +30,9 @@ if os.fork() == 0:
     sys.stdin.read()
     os._exit(0)
 if os.fork() == 0:
-    os.execve(sys.executable, ["VLLM::Worker_TP0", "-S", "-c", f"open({ready + '.child'!r}, 'w'); import sys; sys.stdin.read()"], {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"})
+    wait = f"open({ready + '.child'!r}, 'w'); import sys; sys.stdin.read()"
+    argv = ["VLLM::Worker_TP0", "-S", "-c", wait]
+    os.execve(sys.executable, argv, {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"})
 sys.stdin.read()
 """
 SECRETS = ("tok-0123456789", "key-0123456789", "inline-0123456789")
@@ -56,7 +57,8 @@ def engine(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE)
     until = time.monotonic() + 20
     while not all((tmp_path / f"ready.{one}").exists() for one in ("twin", "child")):
-        assert time.monotonic() < until and process.poll() is None
+        assert time.monotonic() < until
+        assert process.poll() is None
     yield process
     assert process.stdin is not None
     process.stdin.close()
