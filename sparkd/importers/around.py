@@ -18,6 +18,7 @@ from sparkd.checks.scene import Ask, Changes, Place, Scene, Text
 from sparkd.checks.starters import starters
 from sparkd.checks.swap import USED_BYTES
 from sparkd.drift.form import RankForm
+from sparkd.facts import Fact
 from sparkd.facts.caches import CACHES
 from sparkd.facts.inspected import INSPECTED
 from sparkd.facts.links import LINKS
@@ -65,13 +66,8 @@ def around(scene: Scene, node: str, program: Program | None = None) -> RankForm:
 def unsaid(scene: Scene, node: str, program: Program | None) -> dict[str, str]:
     """Beginnings of keys about which this survey says nothing, and why: they are not compared."""
     deployment = scene.deployment
-    asked = {
-        **{name: scene.fact(node, VERSIONS) for name in _VERSIONS},
-        "docker": scene.fact(node, INSPECTED),
-        "fabric ": scene.fact(node, LINKS),
-        "rdma ": scene.fact(node, LINKS),
-        "model ": scene.fact(node, MODEL),
-        "cache ": scene.fact(node, CACHES),
+    asked: dict[str, object] = {
+        **{key: scene.fact(node, fact) for key, fact in _SAID_BY},
         "build ": scene.answer(_metadata(deployment, node)) if deployment.image is not None else None,
         "swap": scene.nodes[node].memory if node in scene.nodes else None,
         "changed ": scene.answer(changed_in(node, program.owner)) if program and len(program.owner) == 64 else None,
@@ -85,7 +81,15 @@ def unsaid(scene: Scene, node: str, program: Program | None) -> dict[str, str]:
 
 
 NOT_RUNNING = "it does not run"
-_VERSIONS = ("kernel", "architecture", "driver", "os", "product", "firmware")
+_SAID_BY: tuple[tuple[str, Fact[Any]], ...] = (
+    *((name, VERSIONS) for name in ("kernel", "architecture", "driver", "os", "product", "firmware")),
+    ("docker", INSPECTED),
+    ("fabric ", LINKS),
+    ("rdma ", LINKS),
+    ("model ", MODEL),
+    ("cache ", CACHES),
+)
+"""Beginning of a key -> the fact that it is from."""
 
 
 def without(form: RankForm, keys: Collection[str]) -> RankForm:

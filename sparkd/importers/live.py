@@ -18,6 +18,7 @@ from sparkd.drift.tables import table
 from sparkd.drift.values import same
 from sparkd.drift.veil import veiled
 from sparkd.drift.words import image as image_name
+from sparkd.facts import Fact
 from sparkd.facts.caches import CACHES
 from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.image import IMAGE, Image
@@ -98,7 +99,9 @@ def _changes(scene: Scene) -> Iterator[Ask]:
 
 def live(scene: Scene) -> Seen:
     """Every rank as it runs, as it ended, or (where there is nothing of it) as it is wanted."""
-    forms, absent, ended = [], [], []
+    forms: list[RankForm] = []
+    absent: list[int] = []
+    ended: list[int] = []
     unread, missing = dict(_unread(scene)), {}
     for rank, node in enumerate(scene.deployment.nodes):
         if node in unread:
@@ -151,7 +154,7 @@ def _blind(scene: Scene, node: str) -> Unknown | None:
 
 def _unread(scene: Scene) -> Iterator[tuple[str, str]]:
     """The processes matter to all ranks, Docker only to those that are containers."""
-    needed = (PROGRAMS, INSPECTED) if scene.deployment.runtime == "docker" else (PROGRAMS,)
+    needed: tuple[Fact[Any], ...] = (PROGRAMS, INSPECTED) if scene.deployment.runtime == "docker" else (PROGRAMS,)
     for node in scene.deployment.nodes:
         for value in (_blind(scene, node), *(scene.fact(node, fact) for fact in needed)):
             if isinstance(value, Unknown):
