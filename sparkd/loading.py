@@ -1,4 +1,4 @@
-"""A configuration directory -> Config, read by a child process that takes pydantic and the YAML library along when it ends.
+"""YAML files -> Config and records, read by a child process that takes pydantic and the YAML library along when it ends.
 
 In the daemon they would cost a third of its memory for good (docs/benchmarks.md), for something that is done a few
 times a year. The child runs the same Python and sees the same environment; what it says is bounded in time and size.
@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,27 @@ class NotLoaded(SparkdError):
 
 async def load(path: Path) -> Config:
     """Raises ConfigError as `sparkd.settings.load` does, and NotLoaded when that could not even be found out."""
+    return _config(await _answer("sparkd.settings.child", [str(path)], "the configuration"))
+
+
+async def records(paths: Sequence[Path]) -> dict[str, Any]:
+    """Path -> values of each of these YAML files, None for one that is no mapping or cannot be read. Raises NotLoaded."""
+    if not paths:
+        return {}
+    said = await _answer("sparkd.importers.child", [str(path) for path in paths], "the known-good files")
+    try:
+        return dict(json.loads(said)["records"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise NotLoaded(f"the process that reads the known-good files gave no answer: {error!r}") from error
+
+
+async def _answer(module: str, args: Sequence[str], what: str) -> bytearray:
     # -P: a file called pydantic.py in the folder that sparkd was started from must not become part of it.
-    argv = [sys.executable, "-P", "-m", "sparkd.settings.child", str(path)]
+    argv = [sys.executable, "-P", "-m", module, *args]
     try:
         process = await anyio.open_process(argv, stdin=subprocess.DEVNULL)
     except OSError as error:
-        raise NotLoaded(f"the process that reads the configuration could not be started: {error}") from error
+        raise NotLoaded(f"the process that reads {what} could not be started: {error}") from error
     said, last_words = bytearray(), bytearray()
     try:
         with anyio.fail_after(DEADLINE_S):
@@ -47,15 +63,15 @@ async def load(path: Path) -> Config:
                 group.start_soon(_hear, process.stdout, said, ANSWER_BYTES, group.cancel_scope)
                 group.start_soon(_hear, process.stderr, last_words, LAST_WORDS_BYTES, group.cancel_scope)
             if len(said) > ANSWER_BYTES or len(last_words) > LAST_WORDS_BYTES:
-                raise NotLoaded(f"the process that reads the configuration says more than {ANSWER_BYTES >> 20} MiB")
+                raise NotLoaded(f"the process that reads {what} says more than {ANSWER_BYTES >> 20} MiB")
             code = await process.wait()
     except TimeoutError:
-        raise NotLoaded(f"the configuration could not be read within {DEADLINE_S:g} s") from None
+        raise NotLoaded(f"{what} could not be read within {DEADLINE_S:g} s") from None
     finally:
         await _end(process)
     if code:
-        raise NotLoaded(f"the process that reads the configuration {_how(code)}{_reason(last_words)}")
-    return _config(said)
+        raise NotLoaded(f"the process that reads {what} {_how(code)}{_reason(last_words)}")
+    return said
 
 
 async def _hear(stream: ByteReceiveStream | None, heard: bytearray, most: int, both: anyio.CancelScope) -> None:

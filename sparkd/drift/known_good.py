@@ -11,18 +11,19 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from sparkd.drift.form import RankForm, Side
-from sparkd.drift.values import plain
+from sparkd.drift.tables import table
+from sparkd.drift.values import NotJson, from_json, plain
 from sparkd.drift.veil import Veil
 from sparkd.drift.yaml import dump
 
 KIND = "known-good"
-_ABOUT = ("deployment", "generation", "recorded", "note", "measured")
+_ABOUT = ("deployment", "generation", "recorded", "note", "pinned", "measured")
 _FIELDS = {field.name for field in fields(RankForm)}
 _MAPPINGS = ("flags", "env", "container", "mounts", "unit", "files", "host")
 
 
 def as_yaml(side: Side, about: Mapping[str, Any]) -> str:
-    """The file of a side. `about` may hold deployment, generation, recorded (RFC 3339), note, measured (rates)."""
+    """The file of a side. `about` may hold deployment, generation, recorded (RFC 3339), note, pinned, measured (rates)."""
     veil = Veil.of(side.ranks)
     record = {
         "schema": 1,
@@ -35,6 +36,8 @@ def as_yaml(side: Side, about: Mapping[str, Any]) -> str:
 
 def _rank(form: RankForm, veil: Veil) -> dict[str, Any]:
     said = {name: value for name, value in asdict(form).items() if value not in (None, (), False)}
+    if form.flags:  # JSON that is none is kept as the text that the engine got
+        said["flags"] = {key: str(value) if isinstance(value, NotJson) else value for key, value in form.flags.items()}
     return {name: _words(veil.value(value, name), name) for name, value in said.items()}
 
 
@@ -64,5 +67,20 @@ def _form(one: Any) -> RankForm:
     if wrong := next((key for key in _MAPPINGS if not isinstance(one.get(key, {}), Mapping)), None):
         raise ValueError(f"`{wrong}` of a rank is a mapping")
     said = {key: plain(value) if key in _MAPPINGS else value for key, value in one.items()}
+    said["flags"] = _flags(one)
     env = {name: str(value) for name, value in one.get("env", {}).items()}
+    said = {key: value for key, value in said.items() if value is not None}
     return RankForm(**{**said, "env": env, "program": tuple(one.get("program", ()))})
+
+
+def _flags(one: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Text where the engine wants JSON was no JSON."""
+    if one.get("flags") is None:
+        return None
+    flags = table(str(one.get("engine", "vllm")), one.get("image_id")).flags
+    return {
+        name: from_json(value)
+        if isinstance(value, str) and name in flags and flags[name].kind == "json"
+        else plain(value)
+        for name, value in one["flags"].items()
+    }

@@ -28,6 +28,10 @@ class Samples:
     def highest(self, name: str) -> float | None:
         return max(self._values(name), default=None)
 
+    def labels(self, name: str) -> list[dict[str, str]]:
+        """The labels of every series of that name: `…_info` metrics say what they say there."""
+        return [dict(_LABEL.findall(labels)) for row, labels, _ in self.rows if row == name]
+
     def by_label(self, name: str, label: str) -> dict[str, float]:
         """Sums per value of one label."""
         sums: dict[str, float] = {}

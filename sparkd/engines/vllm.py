@@ -13,7 +13,7 @@ from typing import Any
 from sparkd.engines import vllm_memory
 from sparkd.engines.args import words
 from sparkd.engines.base import MemoryNeed, PortUse
-from sparkd.engines.prometheus import samples
+from sparkd.engines.prometheus import Samples, samples
 from sparkd.model.config import Deployment, Node
 from sparkd.model.snapshot import EngineMetrics, Socket
 
@@ -142,6 +142,7 @@ class Vllm:
             if usage is None
             else usage,  # its name before 0.10
             acceptance=tuple(accepted[key] / drafts for key in sorted(accepted, key=_position)) if drafts else (),
+            kv_cache_tokens=_cache_tokens(page),
         )
 
     def completion(self, deployment: Deployment, prompt: str, max_tokens: int) -> tuple[str, dict[str, Any]]:
@@ -172,6 +173,13 @@ def _place(deployment: Deployment, rank: int, nodes: Mapping[str, Node]) -> tupl
         *("--master-addr", str(head.data_address), "--master-port", str(deployment.master_port)),
         *(("--headless",) if rank else ()),
     )
+
+
+def _cache_tokens(page: Samples) -> int | None:
+    """Blocks times their size; vLLM tells both as labels."""
+    found = [(one.get("num_gpu_blocks", ""), one.get("block_size", "")) for one in page.labels("vllm:cache_config_info")]
+    tokens = [int(blocks) * int(size) for blocks, size in found if blocks.isdecimal() and size.isdecimal()]
+    return sum(tokens) or None
 
 
 def _position(label: str) -> int:

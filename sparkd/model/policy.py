@@ -48,7 +48,12 @@ class Policy:
     backoff: Backoff = field(default_factory=Backoff)
     """How long it pauses before."""
     drift: str = "warn"
-    """What a running group that differs from its files is worth: `off`, `warn` or `fail`."""
+    """A start that differs from what last worked: `off`, nothing is said; `warn`, it is said; `refuse`, what is known to
+    break it holds the start, unless a person forces it."""
+    known_good_after: Seconds = 600.0
+    """A generation that has answered for this long is recorded as known-good."""
+    measure_every: Seconds = 600.0
+    """An idle engine is sent one short request this often, to see whether it has become slower."""
     dead_after: Seconds = 30.0
     """An engine that says it is dead, or a rank that logged an exception, together with a failed canary."""
     stuck_after: Seconds = 60.0

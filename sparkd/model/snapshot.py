@@ -266,6 +266,8 @@ class EngineMetrics:
     generation_tokens: float
     kv_cache_usage: float | None = None
     acceptance: tuple[float, ...] = ()
+    kv_cache_tokens: int | None = None
+    """How many tokens its KV cache holds, over all engines."""
 
 
 @dataclass(frozen=True, slots=True)

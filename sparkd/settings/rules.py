@@ -21,7 +21,7 @@ MOST = 1_000_000_000
 """Of any duration or count: 31 years. Beyond it clocks and C libraries overflow."""
 CHECK_LEVELS = ("off", "warn", "fail")
 WORDS: dict[Path, tuple[str, ...]] = {
-    ("policy", "drift"): CHECK_LEVELS,
+    ("policy", "drift"): ("off", "warn", "refuse"),
     ("cleanup", "remove_strays"): ("own", "holders", "never"),
     ("hardware",): ("gb10", "gpu", "cpu"),
     ("warmup", "api"): ("chat", "completions"),

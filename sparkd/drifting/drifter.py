@@ -1,0 +1,167 @@
+"""Compares what runs with what worked, beside the loop: once a minute while it runs, before every start, and when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+from anyio.abc import TaskGroup
+
+from sparkd import clock
+from sparkd.checks.scene import Scene
+from sparkd.drift.report import Drift
+from sparkd.drifting.comparing import slower, with_known, with_wanted
+from sparkd.drifting.recording import Recording
+from sparkd.drifting.store import Record, Store
+from sparkd.errors import SparkdError
+from sparkd.importers.live import live, reading, wanted
+from sparkd.ledger import Ledger
+from sparkd.model.config import Deployment
+from sparkd.model.decision import ASK_ENGINE, Phase
+from sparkd.model.snapshot import Snapshot
+from sparkd.observe.survey import Surveyor
+
+log = structlog.get_logger("sparkd")
+
+EVERY_S = 60.0
+"""A difference in a live rank is worth knowing within a minute (DESIGN 8)."""
+AROUND_S = 300.0
+"""What lies around the ranks changes seldom, and reading it costs a node more than reading them."""
+
+
+class NothingToCompare(SparkdError):
+    """Nothing is recorded of that name; `fix` says how that would come."""
+
+    def __init__(self, text: str, fix: str) -> None:
+        self.text, self.fix = text, fix
+        super().__init__(text)
+
+
+@dataclass(slots=True)
+class Drifter:
+    surveyor: Surveyor
+    owner: str
+    ledger: Ledger
+    store: Store
+    recording: Recording
+    found: dict[str, Drift] = field(default_factory=dict)
+    """Deployment -> the last comparison of what runs with what worked."""
+    _tried: dict[str, float] = field(default_factory=dict)
+    _running: set[str] = field(default_factory=set)
+    _scenes: dict[str, tuple[float, str, Scene]] = field(default_factory=dict)
+    """Deployment -> when all of it was read, by which file, and what was seen."""
+
+    # ----------------------------------------------------------------------------------------------------- beside the loop
+
+    def look(self, group: TaskGroup | None, seen: Snapshot) -> None:
+        """After every look of the loop: start what is due. Nothing waits for it."""
+        for name in self.ledger.roster.wanted:
+            self.recording.hear(name, seen)
+            state = self.ledger.states[name]
+            if state.phase not in (Phase.SERVE, Phase.PAUSED):
+                self.found.pop(name, None)  # what was true of a group that is gone
+                continue
+            due = clock.now() - self._tried.get(name, -EVERY_S) >= EVERY_S
+            due = due or self.recording.due(self.ledger.running(name), state)
+            if group is not None and due and name not in self._running:
+                self._running.add(name)
+                self._tried[name] = clock.now()
+                group.start_soon(self._work, name, seen)
+
+    async def _work(self, name: str, seen: Snapshot) -> None:
+        try:
+            await self._record_or_compare(name, seen)
+        except Exception:
+            # Part of the loop: a bug here must not end supervision.
+            log.exception("drift failed", deployment=name, hint="this is a bug in sparkd; please report it")
+        finally:
+            self._running.discard(name)
+
+    async def _record_or_compare(self, name: str, seen: Snapshot) -> None:
+        running, state = self.ledger.running(name), self.ledger.states[name]
+        if self.recording.due(running, state):
+            began = live(await self.scene(running, seen))
+            await self.recording.record(running, state, began, self.ledger.roster.wanted[name])
+        reference = await self.store.reference(name)
+        if reference is not None:
+            await self.recording.measure(running, state, seen)
+            self.found[name] = await self._with_reference(reference, running, seen, quick=True)
+
+    # -------------------------------------------------------------------------------------------------------------- asked
+
+    async def drift(self, name: str, seen: Snapshot, against: str | None = None) -> Drift:
+        """A comparison made now, of what runs or (where nothing does) of the next start. `against`: `known-good`,
+        `wanted`, or a generation's number. Raises NothingToCompare."""
+        state, file = self.ledger.states[name], self.ledger.roster.wanted[name]
+        deployment = self.ledger.running(name) if state.phase in ASK_ENGINE else file
+        if against == "wanted":
+            began = clock.now()
+            found = live(await self.scene(deployment, seen))
+            same = file.digest == deployment.digest
+            next_start = wanted(await self.scene(deployment if same else file, seen, keep=False))
+            return with_wanted(next_start.side, found, began, clock.now() - began)
+        record = await self._record(name, against)
+        drift = await self._with_reference(record, deployment, seen)
+        if against in (None, "known-good") and state.phase in (Phase.SERVE, Phase.PAUSED):
+            self.found[name] = drift
+        return drift
+
+    async def _record(self, name: str, against: str | None) -> Record:
+        fix = f"serve for a while, or say so now: sparkd ctl bless {name}"
+        if against in (None, "known-good"):
+            record = await self.store.reference(name)
+            if record is None:
+                raise NothingToCompare(f"nothing is recorded of {name} yet: it is not known what worked", fix)
+            return record
+        records = {str(one.generation): one for one in await self.store.records(name)}
+        if against not in records:
+            known = ", ".join(records) or "none"
+            raise NothingToCompare(f"nothing is recorded of generation {against} of {name}", f"recorded: {known}")
+        return records[against]
+
+    async def _with_reference(
+        self, record: Record, deployment: Deployment, seen: Snapshot, quick: bool = False
+    ) -> Drift:
+        began = clock.now()
+        found = live(await self.scene(deployment, seen, quick))
+        drift = with_known(record.side, found, began, clock.now() - began)
+        slow = slower(deployment, record.measured, self.recording.rates(deployment.name))
+        return drift if slow is None else replace(drift, findings=_in_order((*drift.findings, slow)))
+
+    async def before_start(self, scene: Scene) -> Drift | None:
+        """What the next start differs in from what worked, by the facts that the checks have read; None where nothing
+        is recorded."""
+        record = await self.store.reference(scene.deployment.name)
+        return None if record is None else with_known(record.side, wanted(scene), clock.now(), 0.0)
+
+    # -------------------------------------------------------------------------------------------------------------- scenes
+
+    async def scene(self, deployment: Deployment, seen: Snapshot, quick: bool = False, keep: bool = True) -> Scene:
+        """What a survey sees now. `quick`: what lies around the ranks may be some minutes old."""
+        blank = Scene(
+            cluster=self.ledger.config.cluster,
+            deployment=deployment,
+            owner=self.owner,
+            running=True,
+            nodes={node: seen.nodes[node] for node in deployment.nodes if node in seen.nodes},
+        )
+        at, digest, before = self._scenes.get(deployment.name, (0.0, "", blank))
+        old = clock.now() - at > AROUND_S or digest != deployment.digest
+        if old or not quick:
+            began = clock.now()
+            scene = await self.surveyor.survey(blank, [reading(quick=False)])
+            if keep:
+                self._scenes[deployment.name] = began, deployment.digest, scene
+            return scene
+        scene = await self.surveyor.survey(blank, [reading(quick=True)])
+        return replace(scene, facts=_over(before.facts, scene.facts), answers=_over(before.answers, scene.answers))
+
+
+def _over(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {**before, **now}
+
+
+def _in_order(findings: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(sorted(findings, key=lambda one: -one.severity.badness))

@@ -1,0 +1,183 @@
+"""A generation that has answered for a while -> its record, with the rates that were measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import structlog
+
+from sparkd import clock
+from sparkd.drifting.comparing import RATE
+from sparkd.drifting.store import MAX_FILE_BYTES, Record, Store
+from sparkd.importers.live import Seen
+from sparkd.model.config import Deployment
+from sparkd.model.decision import Phase, SendCanary, State, WarmUp
+from sparkd.model.snapshot import Canary, EngineMetrics, Snapshot
+from sparkd.redact import Redactor
+from sparkd.status import rfc3339
+
+log = structlog.get_logger("sparkd")
+
+AGAIN_S = 60.0
+"""After a try that could not read everything."""
+KEPT_RATES = 10
+
+
+@dataclass(slots=True)
+class Measured:
+    """What is known of one generation's speed."""
+
+    generation: int
+    cold: Canary | None = None
+    """Its first request: kernels are compiled in it."""
+    canary: Canary | None = None
+    """The last one that was answered."""
+    rates: list[float] = field(default_factory=list)
+    """Tokens per second of measured requests to the idle, warm engine, newest last."""
+    measured_at: float = 0.0
+    engine: EngineMetrics | None = None
+
+
+@dataclass(slots=True)
+class Recording:
+    store: Store
+    ask: Callable[[str], Awaitable[Canary]]
+    """Sends one request of some tokens to this deployment's engine."""
+    recorded: Callable[[str, Record], Awaitable[None]]
+    """Called when a generation was recorded."""
+    _known: dict[str, Measured] = field(default_factory=dict)
+    _done: dict[str, int] = field(default_factory=dict)
+    """Deployment -> the generation that was recorded last."""
+    _tried: dict[str, float] = field(default_factory=dict)
+
+    # ------------------------------------------------------------------------------------------------------------ measured
+
+    def hear(self, name: str, seen: Snapshot) -> None:
+        """Canaries and figures that the loop saw."""
+        outcome = seen.outcomes.get(name)
+        canary = outcome.value if outcome is not None else None
+        if outcome is not None and isinstance(canary, Canary) and canary.ok:
+            known = self._of(name, canary.generation)
+            if isinstance(outcome.action, WarmUp) and known.cold is None:
+                known.cold = canary
+            elif isinstance(outcome.action, SendCanary):
+                known.canary = canary
+        engine = seen.engines.get(name)
+        if engine is not None and isinstance(engine.metrics, EngineMetrics) and name in self._known:
+            self._known[name].engine = engine.metrics
+
+    def _of(self, name: str, generation: int) -> Measured:
+        known = self._known.get(name)
+        if known is None or known.generation != generation:
+            known = self._known[name] = Measured(generation)
+        return known
+
+    def rates(self, name: str) -> tuple[float, ...]:
+        known = self._known.get(name)
+        return tuple(known.rates) if known is not None else ()
+
+    async def measure(self, deployment: Deployment, state: State, seen: Snapshot) -> None:
+        """One request of some tokens to an idle engine, where the last one is long enough ago."""
+        known = self._of(deployment.name, state.generation)
+        engine = seen.engines.get(deployment.name)
+        metrics = engine.metrics if engine is not None else None
+        idle = isinstance(metrics, EngineMetrics) and not metrics.running and not metrics.waiting
+        if state.phase is not Phase.SERVE or not idle or clock.now() - known.measured_at < deployment.policy.measure_every:
+            return
+        known.measured_at = clock.now()
+        canary = await self.ask(deployment.name)
+        if canary.ok and canary.tokens_per_second is not None and canary.generation == state.generation:
+            known.rates = [*known.rates, canary.tokens_per_second][-KEPT_RATES:]
+            known.canary = canary
+
+    def figures(self, name: str, generation: int) -> dict[str, Any]:
+        """As they are kept in a record; what was not measured is not in it."""
+        known = self._of(name, generation)
+        cold, warm, engine = known.cold, known.canary, known.engine
+        rates = {
+            "warm": round(sum(known.rates) / len(known.rates), 2) if known.rates else None,
+            "cold": _rounded(cold.tokens_per_second) if cold is not None else None,
+        }
+        first = {
+            "warm": _rounded(warm.first_token_s) if warm is not None else None,
+            "cold": _rounded(cold.first_token_s) if cold is not None else None,
+        }
+        found = {
+            RATE: {key: value for key, value in rates.items() if value is not None},
+            "first_token_s": {key: value for key, value in first.items() if value is not None},
+            "acceptance": [round(one, 4) for one in engine.acceptance] if engine is not None else [],
+            "kv_cache_tokens": engine.kv_cache_tokens if engine is not None else None,
+        }
+        return {key: value for key, value in found.items() if value}
+
+    # ------------------------------------------------------------------------------------------------------------ recorded
+
+    def due(self, deployment: Deployment, state: State) -> bool:
+        """Has this generation answered for long enough, with nothing against it, and was it not recorded yet?"""
+        since = state.serving_since
+        if state.phase is not Phase.SERVE or since is None or state.watch.suspicious:
+            return False
+        waited = clock.now() - self._tried.get(deployment.name, -AGAIN_S) >= AGAIN_S
+        return waited and self._lasted(deployment, since) and self._done.get(deployment.name) != state.generation
+
+    def _lasted(self, deployment: Deployment, since: float) -> bool:
+        return clock.now() - since >= deployment.policy.known_good_after
+
+    async def record(self, deployment: Deployment, state: State, seen: Seen, wanted: Deployment) -> None:
+        """Keep it, unless it was kept by an earlier sparkd, or not all of it could be read."""
+        name = deployment.name
+        self._tried[name] = clock.now()
+        known = {one.generation: one for one in await self.store.records(name)}
+        if state.generation in known:
+            self._done[name] = state.generation
+        elif not (seen.unread or seen.absent or seen.ended):
+            await self.keep(deployment, state.generation, seen, wanted)
+
+    async def keep(
+        self,
+        deployment: Deployment,
+        generation: int,
+        seen: Seen,
+        wanted: Deployment,
+        note: str | None = None,
+        pinned: bool = False,
+    ) -> Record | None:
+        """Write the record; None (and a line in the log) where the disk does not take it."""
+        record = Record(
+            deployment=deployment.name,
+            generation=generation,
+            recorded=rfc3339(clock.wall()),
+            note=note,
+            pinned=pinned,
+            measured=self.figures(deployment.name, generation),
+            side=seen.side,
+        )
+        source = await anyio.to_thread.run_sync(_source, deployment, wanted)
+        try:
+            await self.store.write(record, source)
+        except OSError as error:
+            log.warning("known-good not recorded", deployment=deployment.name, why=str(error))
+            return None
+        self._done[deployment.name] = generation
+        await self.recorded(deployment.name, record)
+        return record
+
+
+def _source(running: Deployment, wanted: Deployment) -> str | None:
+    """The deployment file, where it still says what runs and holds no secret."""
+    if running.digest != wanted.digest or not wanted.file:
+        return None
+    try:
+        with Path(wanted.file).open("rb") as file:
+            text = file.read(MAX_FILE_BYTES).decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None  # not for us to read, or just being replaced: a record without it is a record too
+    return text if Redactor.of(running)(text) == text else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

@@ -1,0 +1,30 @@
+"""`python -m sparkd.importers.child FILE…`: YAML files -> their values as one JSON object on stdout, for `sparkd.loading`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from sparkd.importers.read import MAX_BYTES
+from sparkd.settings.reader import parse
+
+
+def main(paths: list[str]) -> None:
+    """What cannot be read is null: one bad file costs no other."""
+    json.dump({"records": {path: _values(Path(path)) for path in paths}}, sys.stdout)
+
+
+def _values(path: Path) -> Any:
+    try:
+        with path.open("rb") as source:
+            data = source.read(MAX_BYTES)
+    except OSError:
+        return None
+    tree, problems = parse(data, str(path))
+    return tree.plain() if tree is not None and not problems else None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
