@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 
 import anyio
 import structlog
@@ -11,8 +11,9 @@ from anyio.abc import TaskGroup
 
 from sparkd import clock
 from sparkd.asking import Asking
-from sparkd.checks import CHECKS, run
+from sparkd.checks import CHECKS, drift, run
 from sparkd.checks.scene import Scene
+from sparkd.drift.report import Drift
 from sparkd.facts.boots import BOOTS, Boots
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Cluster, Deployment
@@ -34,6 +35,10 @@ BUG = Finding(
 )
 
 
+async def _nothing_recorded(_: Scene) -> Drift | None:
+    return None
+
+
 @dataclass(slots=True)
 class Checker:
     surveyor: Surveyor
@@ -41,6 +46,8 @@ class Checker:
     owner: str
     wake: Callable[[], None]
     """Called when a run has ended: a start may wait for it."""
+    before_start: Callable[[Scene], Awaitable[Drift | None]] = _nothing_recorded
+    """What the next start differs in from what worked, by what the checks have read."""
     found: dict[str, Checked] = field(default_factory=dict)
     """Deployment -> the last run that ended."""
     boots: dict[str, tuple[str, Boots]] = field(default_factory=dict)
@@ -113,6 +120,8 @@ class Checker:
             unasked=told.why,
         )
         scene = await self.surveyor.survey(scene, checks)
+        if any(check.code == drift.CODE for check in checks):
+            scene = replace(scene, drift=await self.before_start(scene))
         for node, boots in scene.each(BOOTS):
             boot = scene.nodes[node].boot
             if isinstance(boot, Boot):

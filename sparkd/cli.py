@@ -12,7 +12,7 @@ import click
 from sparkd import __version__
 from sparkd.check_cli import check as check_nodes
 from sparkd.compare_cli import compare
-from sparkd.ctl.changing import ctl
+from sparkd.ctl.blessing import ctl
 from sparkd.ctl.ending import ending, printable_output
 from sparkd.ctl.errors import USAGE
 from sparkd.ctl.groups import Ordered, Whole, config_option

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from sparkd.ctl.answers import Drift, read
 from sparkd.ctl.ending import ending
-from sparkd.ctl.errors import Usage
+from sparkd.ctl.errors import DIFFERENT, Usage
+from sparkd.ctl.findings import screen
 from sparkd.ctl.groups import Whole
-from sparkd.ctl.text import Terminal, count, labelled, listing, terminal, wrap
+from sparkd.ctl.text import count, listing, terminal
 
 if TYPE_CHECKING:
-    from sparkd.drift import Difference, Side
-
-DIFFERENT = 5
-"""The exit code for differences above benign (docs/interfaces.md)."""
+    from sparkd.drift import Side
 
 KIND_NAMES = ("deployment", "script", "unit", "inspect", "known-good")
 """As in sparkd.importers, which is not loaded until the command runs."""
-
-COLOURS = {"breaks": "red", "slows": "yellow", "unknown": "cyan", "benign": "dim"}
 
 
 @click.command()
@@ -85,52 +81,18 @@ def _compare(
     if rank is not None and None in (known.rank(rank), live.rank(rank)):
         raise Usage(f"rank {rank} is not in both", f"{_ranks(known)}; {_ranks(live)}")
     found, left_out = drift.compare(known, live, rank), drift.not_compared(known, live, rank)
+    findings = [one.as_json() for one in found]
     if as_json:
-        findings = [one.as_json() for one in found]
         answer = {"schema": 1, "against": a, "findings": findings, "not_compared": list(left_out)}
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
     else:
-        click.echo("\n".join(screen(known, live, found, left_out, terminal())))
+        sides = [f"{one.label} ({one.kind}, {count(len(one.ranks), 'rank')})" for one in (known, live)]
+        shown = read(
+            Drift, {"against": sides[0], "live": sides[1], "findings": findings, "not_compared": list(left_out)}
+        )
+        click.echo("\n".join(screen(shown, terminal())))
     return DIFFERENT if any(one.severity is not drift.Severity.BENIGN for one in found) else 0
 
 
 def _ranks(side: Side) -> str:
     return f"{side.label} has {listing(f'rank {form.rank}' for form in side.ranks)}"
-
-
-# -------------------------------------------------------------------------------------------------------------- screen
-
-
-def screen(known: Side, live: Side, found: Sequence[Difference], left_out: Sequence[str], term: Terminal) -> list[str]:
-    """The differences, worst first: the line of A in red, that of B in green, then why and what to do."""
-    lines = [
-        term.paint(f"--- {known.label} ({known.kind}, {count(len(known.ranks), 'rank')})", "red"),
-        term.paint(f"+++ {live.label} ({live.kind}, {count(len(live.ranks), 'rank')})", "green"),
-    ]
-    for one in found:
-        lines += ["", *_difference(one, term)]
-    counts = {severity: sum(one.severity == severity for one in found) for severity in COLOURS}
-    said = [f"{number} {severity}" for severity, number in counts.items() if number]
-    colour = next((COLOURS[severity] for severity, number in counts.items() if number), "green")
-    whole = f"{count(len(found), 'difference')}: {listing(said)}." if found else "No difference in what was compared."
-    lines += ["", *(term.paint(line, colour) for line in wrap(whole, term.width))]
-    for text in left_out:
-        lines += [term.paint(line, "dim") for line in wrap(f"Not compared, {text}.", term.width)]
-    return lines
-
-
-def _difference(one: Difference, term: Terminal) -> Iterator[str]:
-    from sparkd.drift.words import short
-
-    place = "" if one.rank is None else f", rank {one.rank}" + (f" on {one.node}" if one.node else "")
-    yield (
-        term.paint(f"{one.severity:<8}", COLOURS[one.severity])
-        + term.paint(f"{one.name}", "bold")
-        + f" ({one.kind}{place})"
-    )
-    if one.kind != "file" or one.known is not None or one.live is not None:
-        yield term.paint(f"  - {short(one.known)}", "red")
-        yield term.paint(f"  + {short(one.live)}", "green")
-    for label, text in (("why", one.why), ("fix", one.fix)):
-        if text:
-            yield from labelled(label, text, term)

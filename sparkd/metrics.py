@@ -241,6 +241,12 @@ def _checks(view: ClusterView, now: Json) -> Iterator[Metric]:
     yield _gauge("check_status", text, ("deployment", "node", "check"), worst.items())
 
 
+def _drift(view: ClusterView, now: Json) -> Iterator[Metric]:
+    text = "In how much what runs differs from what worked; nothing where that is not known."
+    rows = [((name, severity), count) for name, counts in view.drift.items() for severity, count in counts.items()]
+    yield _gauge("drift_findings", text, ("deployment", "severity"), rows)
+
+
 def _engines(view: ClusterView, now: Json) -> Iterator[Metric]:
     views = view.snapshot.engines if view.snapshot is not None else {}
     read = {name: one.metrics for name, one in views.items() if isinstance(one.metrics, EngineMetrics)}
@@ -267,5 +273,6 @@ PARTS: tuple[Callable[[ClusterView, Json], Iterator[Metric]], ...] = (
     _ranks,
     _nodes,
     _checks,
+    _drift,
     _engines,
 )

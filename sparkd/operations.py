@@ -21,18 +21,26 @@ class Wish:
 
 
 def changed(
-    intent: Intent, verb: str, lost: frozenset[str], by: str, message: str, at: float, clean: bool = False
+    intent: Intent,
+    verb: str,
+    lost: frozenset[str],
+    by: str,
+    message: str,
+    at: float,
+    clean: bool = False,
+    force: bool = False,
 ) -> Intent:
     """The intent after this verb. A start or restart also releases: a person who asks for it wants it tried now."""
     said = replace(intent, by=by, message=message, at=at)
     match verb:
         case "start":
-            return replace(said, wanted="up", release=intent.release + 1, lost=frozenset())
+            return replace(said, wanted="up", release=intent.release + 1, lost=frozenset(), forced=force)
         case "stop":
             return replace(said, wanted="stopped", lost=intent.lost | lost)
         case "restart":
             asked = intent.restart + 1
-            return replace(said, wanted="up", restart=asked, clean=asked if clean else intent.clean)
+            cleaned = asked if clean else intent.clean
+            return replace(said, wanted="up", restart=asked, clean=cleaned, forced=force)
         case "pause":
             return replace(said, paused=True)
         case "resume":

@@ -15,6 +15,7 @@ from sparkd.act.cleanup import preview
 from sparkd.api import Conflict, Hub, Invalid, NotFound, Operation, Unread, Unusable, Unwritable
 from sparkd.checks.report import report
 from sparkd.decide.rules import rule
+from sparkd.drifting.answers import Drifts
 from sparkd.errors import ConfigError
 from sparkd.journal import Event, JournalError, as_json
 from sparkd.loading import NotLoaded
@@ -78,6 +79,7 @@ class Service:
             earlier=dict(self._earlier),
             node_since=dict(self._node_since),
             canaries=dict(self._canaries),
+            drift={name: found.counts for name, found in supervisor.drifter.found.items()},
         )
 
     async def learn(self) -> None:
@@ -138,6 +140,8 @@ class Service:
             )
         if operation.clean and verb != "restart":
             raise Invalid("clean goes with restart only", f"sparkd ctl restart {name} --clean")
+        if operation.force and verb not in ("start", "restart"):
+            raise Invalid("force goes with start and restart only", f"sparkd ctl start {name} --force")
         if operation.assume_lost and verb != "stop":
             raise Invalid("assume_lost goes with stop only", f"sparkd ctl stop {name} --assume-lost NODE")
         supervisor = self._supervisor
@@ -147,7 +151,9 @@ class Service:
             raise Conflict(f"{name}: {refused[0]}", refused[1].format(name=name))
         self._must_have_a_file(name, verb)
         lost = frozenset(operation.assume_lost)
-        wanted = changed(before, verb, lost, operation.by, operation.message, clock.wall(), operation.clean)
+        wanted = changed(
+            before, verb, lost, operation.by, operation.message, clock.wall(), operation.clean, operation.force
+        )
         try:
             await supervisor.want(name, wanted, verb)
         except JournalError as error:
@@ -245,6 +251,12 @@ class Service:
         if not await self._supervisor.check_now(name):
             raise Conflict(f"{name} cannot be checked before the first look at its nodes", "ask again in a moment")
         return self.checks(name)
+
+    # ----------------------------------------------------------------------------------------------------------- drift
+
+    def drifts(self, name: str) -> Drifts:
+        self._known(name)
+        return Drifts(self._supervisor, name)
 
     async def cleanup(self, name: str, clean: bool) -> Mapping[str, Any]:
         supervisor, allowed = self._supervisor, self._supervisor.cluster.cleanup

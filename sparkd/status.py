@@ -23,6 +23,7 @@ BRINGING_UP = (Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP)
 GONE = ("exited", "absent", "widowed", "stale")
 """Rank states that are proof against serving; `unknown` is none (rule 1: unknown is not dead)."""
 CONTAINER_WORDS = {"paused": "frozen", "created": "created", "restarting": "starting", "removing": "stopping"}
+SEVERITIES = ("breaks", "slows", "unknown", "benign")
 NOT_LOOKED = Unknown(why="not looked at yet", since=0.0, code="unreadable")
 
 
@@ -104,7 +105,7 @@ def _common(
         "next": {"at": _moment(view, planned.at), "what": planned.what} if planned else None,
         "start": _start(view, name, state) if state.phase in STARTING else None,
         "last_failure": _failure(state.failure) if state.failure else None,
-        "drift": dict.fromkeys(("breaks", "slows", "unknown", "benign"), 0),
+        "drift": {severity: view.drift.get(name, {}).get(severity, 0) for severity in SEVERITIES},
         "checks": _checks(view, name),
         "ranks": ranks,
         "paused": intent.paused,

@@ -16,18 +16,23 @@ import structlog
 from anyio.abc import TaskGroup
 
 from sparkd import clock, reboots
+from sparkd.act.canary import warm_up
 from sparkd.act.hands import Hands
 from sparkd.asking import Asking
 from sparkd.checker import Checker
 from sparkd.chronicle import Chronicle
 from sparkd.decide.machine import step
+from sparkd.drift.known_good import KIND as KNOWN_GOOD
+from sparkd.drifting.drifter import Drifter
+from sparkd.drifting.recording import Recording
+from sparkd.drifting.store import Record, Store
 from sparkd.inflight import InFlight
 from sparkd.journal import Journal, JournalError
 from sparkd.ledger import Ledger, durable
 from sparkd.metrics import Counters
 from sparkd.model.config import Cluster, Config, Deployment
-from sparkd.model.decision import STARTING, Decision, Intent, State
-from sparkd.model.snapshot import Outcome, Snapshot
+from sparkd.model.decision import STARTING, Decision, Intent, State, WarmUp
+from sparkd.model.snapshot import Canary, Outcome, Snapshot
 from sparkd.observe import NodeAccess, Observer
 from sparkd.observe.survey import Surveyor
 
@@ -62,6 +67,7 @@ class Supervisor:
     _saved: dict[str, State] = field(default_factory=dict)
     chronicle: Chronicle = field(init=False)
     checker: Checker = field(init=False)
+    drifter: Drifter = field(init=False)
     in_flight: InFlight = field(init=False)
     _observer: Observer = field(init=False)
     _group: TaskGroup | None = None
@@ -72,7 +78,11 @@ class Supervisor:
     def __post_init__(self) -> None:
         self.chronicle = Chronicle(self.journal, self.counters)
         asking = Asking(self.access, self.owner, Path(self.cluster.paths.state))
-        self.checker = Checker(Surveyor(self.access, self.owner), asking, self.owner, self.wake)
+        surveyor = Surveyor(self.access, self.owner)
+        store = Store(self.captures.parent / KNOWN_GOOD)
+        recording = Recording(store, self._measure, self._recorded)
+        self.drifter = Drifter(surveyor, self.owner, self.ledger, store, recording)
+        self.checker = Checker(surveyor, asking, self.owner, self.wake, self.drifter.before_start)
         self._observer = Observer(self.cluster, self.access, self.owner)
         self.in_flight = InFlight(self._hands, self._ended, self.wake)
         self.states, self.intents = self.ledger.states, self.ledger.intents
@@ -184,6 +194,7 @@ class Supervisor:
         for name in self.deployments:
             again |= await self._decide(name, self.snapshot)
         self._check(self.snapshot)
+        self.drifter.look(self._group, self.snapshot)
         if self.checker.boots:  # the checks have read them anew, every few minutes
             booted, self.checker.boots = self.checker.boots, {}
             await reboots.tell(self.journal, self.snapshot.nodes, booted, self.deployments.values(), self._record)
@@ -202,21 +213,22 @@ class Supervisor:
             self.checker.asking.follow(self._group, self.deployments.values(), self.states, seen.nodes)
 
     async def check_now(self, name: str) -> bool:
-        """Run the checks of one deployment. False before the first look at its nodes.
-
-        Right after sparkd's own start a node may not be connected yet: that is worth a moment, and no finding.
-        """
+        """Run the checks of one deployment. False before the first look at its nodes."""
         deployment = self.ledger.judged(name)
         self.checker.asking.again()
-        with anyio.move_on_after(READABLE_S):
-            while not self._readable(deployment):
-                self.wake()
-                await self._looked.wait()
+        await self.readable_soon(deployment)
         seen = self.snapshot
         if seen is None or not set(deployment.nodes) <= seen.nodes.keys():
             return False
         await self.checker.run(self.cluster, deployment, self.states[name], seen)
         return True
+
+    async def readable_soon(self, deployment: Deployment) -> None:
+        """Right after sparkd's own start a node may not be connected yet: that is worth a moment, and no finding."""
+        with anyio.move_on_after(READABLE_S):
+            while not self._readable(deployment):
+                self.wake()
+                await self._looked.wait()
 
     def _readable(self, deployment: Deployment) -> bool:
         views = self.snapshot.nodes if self.snapshot is not None else {}
@@ -280,6 +292,17 @@ class Supervisor:
 
     async def _ended(self, name: str, started_at: float, outcome: Outcome) -> None:
         await self.chronicle.ended(name, self.states[name], self.intents[name], started_at, outcome)
+
+    async def _measure(self, name: str) -> Canary:
+        """A request of some tokens, beside the loop's own."""
+        policy = self.deployments[name].policy
+        return await warm_up(self._hands(name), WarmUp(self.states[name].generation, policy.canary_timeout))
+
+    async def _recorded(self, name: str, record: Record) -> None:
+        said = "blessed" if record.pinned else "it has answered for a while"
+        await self._record(
+            name, "known-good", f"generation {record.generation} is recorded as known-good: {said}", "known-good"
+        )
 
     def _hands(self, name: str) -> Hands:
         starting = {

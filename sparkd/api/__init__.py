@@ -14,6 +14,7 @@ from sparkd.api.listen import SocketBusy, tcp_server, unix_server
 from sparkd.api.routes import Routes
 from sparkd.api.service import (
     Conflict,
+    Drifts,
     Invalid,
     NotFound,
     Operation,
@@ -29,6 +30,7 @@ from sparkd.model.config import Cluster
 
 __all__ = [
     "Conflict",
+    "Drifts",
     "Hub",
     "Invalid",
     "NotFound",

@@ -61,6 +61,26 @@ def message(raw: bytes) -> str:
     return _message("message", body.get("message"))
 
 
+def blessing(raw: bytes) -> tuple[int | None, str]:
+    """`generation` (null: what runs now) and `note` of a body. Raises Invalid."""
+    body = _object(raw)
+    for key in body:
+        if key not in ("generation", "note"):
+            raise Invalid(f"unknown key {key[:100]!r}", suggestion(key, ("generation", "note"), "keys"))
+    generation = body.get("generation")
+    if generation is not None and (type(generation) is not int or not 0 <= generation < 2**31):
+        raise Invalid("generation cannot be used", "the number of a recorded generation, or null for what runs now")
+    return generation, _message("note", body.get("note"))
+
+
+def against(query: Mapping[str, str]) -> str | None:
+    """What to compare with, as `ctl drift --against` takes it. Raises Invalid."""
+    text = query.get("against")
+    if text is None or text in ("known-good", "wanted") or (text.isascii() and text.isdecimal() and len(text) < 11):
+        return text
+    raise Invalid(f"against is {text[:40]!r}", "known-good, wanted, or the number of a recorded generation")
+
+
 def whole_number(query: Mapping[str, str], key: str, default: int, least: int, most: int) -> int:
     """A number of a query, or raises Invalid."""
     text = query.get(key)
@@ -135,5 +155,6 @@ _FIELDS: dict[str, Callable[[str, object], Any]] = {
     "message": _message,
     "assume_lost": _nodes,
     "clean": _flag,
+    "force": _flag,
     "to": _name,
 }

@@ -59,10 +59,15 @@ class Routes:
             "/api/v1/deployments/{name}/captures/{generation}/logs": self.capture_logs,
             "/api/v1/deployments/{name}/checks": self.checks,
             "/api/v1/deployments/{name}/cleanup": self.cleanup,
+            "/api/v1/deployments/{name}/drift": self.drift,
+            "/api/v1/deployments/{name}/known-good": self.known_good,
+            "/api/v1/deployments/{name}/known-good/{generation}": self.record,
+            "/api/v1/deployments/{name}/known-good/{generation}/diff/{other}": self.apart,
             "/api/v1/checks": self.all_checks,
         }.items():
             app.router.add_get(path, handler, expect_handler=expect)
         app.router.add_post("/api/v1/deployments/{name}/checks", self.check, expect_handler=expect)
+        app.router.add_post("/api/v1/deployments/{name}/known-good", self.bless, expect_handler=expect)
         app.router.add_post("/api/v1/deployments/{name}/{verb}", self.operate, expect_handler=expect)
         app.router.add_post("/api/v1/reload", self.reload, expect_handler=expect)
         return app
@@ -119,6 +124,26 @@ class Routes:
     async def cleanup(self, request: web.Request) -> web.Response:
         """What a start would take away now, `clean=true` for one that begins with empty caches."""
         return answer(await self.service.cleanup(self._name(request), parse.truth(request.query, "clean")))
+
+    async def drift(self, request: web.Request) -> web.Response:
+        """A comparison made now, `against=known-good|wanted|GENERATION`: it costs the nodes some work, so for operators."""
+        await self.gate.writer(request)
+        against = parse.against(request.query)
+        return answer(await self.service.drifts(self._name(request)).drift(against))
+
+    async def known_good(self, request: web.Request) -> web.Response:
+        """What worked, as far as it was recorded."""
+        return answer(await self.service.drifts(self._name(request)).listing())
+
+    async def record(self, request: web.Request) -> web.Response:
+        """One record whole. It holds a deployment file, so it is for operators."""
+        await self.gate.writer(request)
+        return answer(await self.service.drifts(self._name(request)).show(_generation(request)))
+
+    async def apart(self, request: web.Request) -> web.Response:
+        """In what two records differ."""
+        other = parse.whole_number(request.match_info, "other", 0, 0, 2**31)
+        return answer(await self.service.drifts(self._name(request)).apart(_generation(request), other))
 
     async def all_checks(self, request: web.Request) -> web.Response:
         return answer(listing(CHECKS))
@@ -194,6 +219,12 @@ class Routes:
         """Run the checks now. They change nothing, but cost the nodes some work: for those who may write."""
         await self.gate.writer(request)
         return answer(await self.service.check(self._name(request)))
+
+    async def bless(self, request: web.Request) -> web.Response:
+        """Pin a record, or what runs now, as what everything is compared with."""
+        await self.gate.writer(request)
+        generation, note = parse.blessing(await self._body(request))
+        return answer(await self.service.drifts(self._name(request)).bless(generation, note))
 
     async def reload(self, request: web.Request) -> web.Response:
         """Answers when it is done, or refused: a second or so, and at most the loop's own deadlines."""

@@ -85,7 +85,32 @@ class Operation:
     by: str = ""
     assume_lost: tuple[str, ...] = ()
     clean: bool = False
+    force: bool = False
     to: str | None = None
+
+
+class Drifts(Protocol):
+    """One deployment's drift and known-good records, as JSON objects. All of them may wait for nodes."""
+
+    async def drift(self, against: str | None) -> Mapping[str, Any]:
+        """A comparison made now. `against`: known-good, wanted, or the number of a generation. Raises NotFound, Conflict."""
+        ...
+
+    async def listing(self) -> Mapping[str, Any]:
+        """What is recorded, without the ranks."""
+        ...
+
+    async def show(self, generation: int) -> Mapping[str, Any]:
+        """One record whole: as text, and with the deployment file of that time. Raises NotFound."""
+        ...
+
+    async def apart(self, before: int, after: int) -> Mapping[str, Any]:
+        """In what two records differ. Raises NotFound."""
+        ...
+
+    async def bless(self, generation: int | None, note: str) -> Mapping[str, Any]:
+        """Pin a record; without a number what runs now is recorded first. Raises NotFound, Conflict, Unwritable."""
+        ...
 
 
 class Service(Protocol):
@@ -125,6 +150,10 @@ class Service(Protocol):
 
     async def check(self, name: str) -> Mapping[str, Any]:
         """The same of a run made now. Raises Conflict while nothing can be checked."""
+        ...
+
+    def drifts(self, name: str) -> Drifts:
+        """What is asked about drift and known-good records of this deployment. Raises NotFound and Conflict."""
         ...
 
     async def cleanup(self, name: str, clean: bool) -> Mapping[str, Any]:

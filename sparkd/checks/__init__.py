@@ -12,6 +12,7 @@ from sparkd.checks import (
     clock,
     container_spec,
     disk,
+    drift,
     exit_loop,
     flags,
     ghost_path,
@@ -56,5 +57,6 @@ CHECKS: tuple[Check, ...] = (
     clock.CHECK,
     parity.CHECK,
     boot.CHECK,
+    drift.CHECK,
 )
 """In the order in which they are shown."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+from sparkd.drift.report import Drift
 from sparkd.engines.flags import FlagTable
 from sparkd.facts import Fact
 from sparkd.model.check import Level
@@ -94,6 +95,9 @@ class Scene:
     """What the engine's own parser says; None where nobody could ask it yet."""
     unasked: str = ""
     """Why not."""
+
+    drift: Drift | None = None
+    """What the next start differs in from what worked; None where nothing is recorded."""
 
     def fact(self, node: str, fact: Fact[T]) -> T | Unknown:
         found = self.facts.get((node, fact.name))

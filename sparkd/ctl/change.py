@@ -46,6 +46,7 @@ class Asked(NamedTuple):
     wait: bool = False
     timeout_s: float | None = None
     clean: bool = False
+    force: bool = False
 
 
 def change(api: Api, verb: str, name: str | None, asked: Asked, as_json: bool) -> int:
@@ -60,7 +61,13 @@ def change(api: Api, verb: str, name: str | None, asked: Asked, as_json: bool) -
         return _dry_run(api, verb, deployment, effect, asked.clean, as_json)
     if (VERBS[verb].asks or asked.assume_lost) and not asked.yes:
         _confirm(effect)
-    body = {"message": asked.message, "assume_lost": list(asked.assume_lost), "clean": asked.clean, "to": None}
+    body = {
+        "message": asked.message,
+        "assume_lost": list(asked.assume_lost),
+        "clean": asked.clean,
+        "to": None,
+        **({"force": True} if asked.force else {}),  # a daemon that is older knows no such key
+    }
     answer = api.post(f"/api/v1/deployments/{quote(deployment.name)}/{verb}", body)
     operation = Operation(str(answer.get("operation", "")), verb, deployment.name)
     if asked.wait:

@@ -42,9 +42,13 @@ def _change(api: Api, which: str, name: str | None, as_json: bool, **asked: Any)
     return change(api, which, name, Asked(**asked), as_json)
 
 
+force = click.option("--force", is_flag=True, help="Also where it differs from what worked, and that may break it.")
+
+
 @ctl.command()
 @name
 @changing
+@force
 @verb
 def start(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
     """Start it, and keep it up from now on.
@@ -81,6 +85,7 @@ def stop(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
 @ctl.command()
 @name
 @changing
+@force
 @click.option("--clean", is_flag=True, help="Empty its compile caches first, on every node.")
 @verb
 def restart(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:

@@ -23,7 +23,8 @@ def ctl() -> None:
     \b
     Exit codes: 0 done / everything wanted up serves   1 failed or held
       2 wrong usage, not confirmed   3 sparkd cannot be reached
-      4 status: something wanted is not serving   6 --wait ran out of time
+      4 status: something wanted is not serving   5 drift: differences
+      6 --wait ran out of time
 
     \b
     sparkd ctl status
@@ -107,6 +108,31 @@ def check(api: Api, name: str | None, listing: bool, as_json: bool) -> int:
     from sparkd.ctl.check import list_checks, run_checks
 
     return list_checks(api, as_json) if listing else run_checks(api, name, as_json)
+
+
+@ctl.command()
+@name
+@click.option(
+    "--against",
+    metavar="known-good|wanted|GENERATION",
+    help="What to compare with: what worked (default), the files, or what was recorded of a generation.",
+)
+@verb
+def drift(api: Api, name: str | None, against: str | None, as_json: bool) -> int:
+    """What is different from when it last worked.
+
+    Compares how its ranks really run (or, where nothing runs, the next start)
+    with what was recorded: flags, environment, image, container, files, nodes.
+    Exits 0 when nothing above benign differs, 5 when something does, 1 when
+    nothing is recorded or a node could not be read.
+
+    \b
+    sparkd ctl drift
+    sparkd ctl drift ds4-flash --against wanted
+    """
+    from sparkd.ctl.drift import show_drift
+
+    return show_drift(api, name, against, as_json)
 
 
 @ctl.command()

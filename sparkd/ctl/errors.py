@@ -11,7 +11,7 @@ A tree of its own, because nothing of it ever leaves the client, and importing s
 
 from __future__ import annotations
 
-FAILED, USAGE, UNREACHED, NOT_SERVING, OUT_OF_TIME, INTERRUPTED = 1, 2, 3, 4, 6, 130
+FAILED, USAGE, UNREACHED, NOT_SERVING, DIFFERENT, OUT_OF_TIME, INTERRUPTED = 1, 2, 3, 4, 5, 6, 130
 """Exit codes of docs/interfaces.md; 130 is the shell's own convention for ctrl-C."""
 
 

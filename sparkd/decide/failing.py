@@ -8,7 +8,8 @@ from sparkd.decide import budget
 from sparkd.decide.case import Case, decide, duration
 from sparkd.decide.classify import Kind
 from sparkd.decide.holds import hold
-from sparkd.model.decision import Cause, Decision, Failure, FailureClass, Phase, Planned, State
+from sparkd.decide.prechecks import differs
+from sparkd.model.decision import STARTING, Cause, Decision, Failure, FailureClass, Phase, Planned, State
 
 
 def fail(
@@ -25,6 +26,8 @@ def fail(
 ) -> Decision:
     """Record the failure of this generation and choose what follows. `since`: when it stopped answering, if earlier."""
     state = case.state
+    if state.phase in STARTING and (differences := differs(case)):
+        text = f"{differences}; {text}"  # what was changed is the first suspect (first field report)
     failure = Failure(
         generation=state.generation,
         cls=kind.cls,

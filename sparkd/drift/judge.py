@@ -11,6 +11,7 @@ from sparkd.drift.form import Gap, RankForm
 from sparkd.drift.rules import SAME_AS_ABSENT, lost_json, rule_for
 from sparkd.drift.values import NotJson, number, same
 from sparkd.engines.flags import Flag, FlagTable
+from sparkd.model.words import short
 
 
 def judge(
@@ -59,7 +60,7 @@ def _effective(value: Any, flag: Flag | None) -> Any:
 def _without(flag: Flag | None, known: Any, live: Any, table: FlagTable) -> str:
     if flag is None or None not in (known, live) or flag.default in (None, False) or isinstance(flag.default, Mapping):
         return ""
-    return f"; without it {table.engine} {table.version} takes {words.short(flag.default)}"
+    return f"; without it {table.engine} {table.version} takes {short(flag.default)}"
 
 
 def _no_effect(kind: str, name: str, known: Any, live: Any, form: RankForm, table: FlagTable) -> str | None:

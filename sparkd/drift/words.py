@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from typing import Any
 
 from sparkd.drift.argv import spelled
 from sparkd.drift.values import NotJson
+from sparkd.model.words import short
 
 _BY_KIND = {
     "image": "create the ranks from {known} again",
@@ -62,13 +62,6 @@ _FILES = {
     "program": "start {known} again",
 }
 """First word of the name of a finding about files -> what to do."""
-
-
-def short(value: Any) -> str:
-    """A value on one line."""
-    if value is None:
-        return "nothing"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def image(name: str) -> str:

@@ -32,10 +32,10 @@ AROUND_S = 300.0
 
 
 class NothingToCompare(SparkdError):
-    """Nothing is recorded of that name; `fix` says how that would come."""
+    """Nothing is recorded; `fix` says how that would come. `named`: a person named a generation that is not there."""
 
-    def __init__(self, text: str, fix: str) -> None:
-        self.text, self.fix = text, fix
+    def __init__(self, text: str, fix: str, named: bool = False) -> None:
+        self.text, self.fix, self.named = text, fix, named
         super().__init__(text)
 
 
@@ -118,7 +118,7 @@ class Drifter:
         records = {str(one.generation): one for one in await self.store.records(name)}
         if against not in records:
             known = ", ".join(records) or "none"
-            raise NothingToCompare(f"nothing is recorded of generation {against} of {name}", f"recorded: {known}")
+            raise NothingToCompare(f"nothing is recorded of generation {against} of {name}", f"recorded: {known}", True)
         return records[against]
 
     async def _with_reference(

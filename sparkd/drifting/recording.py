@@ -86,7 +86,11 @@ class Recording:
         engine = seen.engines.get(deployment.name)
         metrics = engine.metrics if engine is not None else None
         idle = isinstance(metrics, EngineMetrics) and not metrics.running and not metrics.waiting
-        if state.phase is not Phase.SERVE or not idle or clock.now() - known.measured_at < deployment.policy.measure_every:
+        if (
+            state.phase is not Phase.SERVE
+            or not idle
+            or clock.now() - known.measured_at < deployment.policy.measure_every
+        ):
             return
         known.measured_at = clock.now()
         canary = await self.ask(deployment.name)

@@ -177,7 +177,9 @@ def _place(deployment: Deployment, rank: int, nodes: Mapping[str, Node]) -> tupl
 
 def _cache_tokens(page: Samples) -> int | None:
     """Blocks times their size; vLLM tells both as labels."""
-    found = [(one.get("num_gpu_blocks", ""), one.get("block_size", "")) for one in page.labels("vllm:cache_config_info")]
+    found = [
+        (one.get("num_gpu_blocks", ""), one.get("block_size", "")) for one in page.labels("vllm:cache_config_info")
+    ]
     tokens = [int(blocks) * int(size) for blocks, size in found if blocks.isdecimal() and size.isdecimal()]
     return sum(tokens) or None
 

@@ -76,6 +76,8 @@ class Intent:
     """Unix time of the last change."""
     clean: int = 0
     """The number of the last restart that was asked to begin with empty caches."""
+    forced: bool = False
+    """A person wants it up although it differs from what worked; so do the restarts after this start."""
 
 
 @dataclass(frozen=True, slots=True)

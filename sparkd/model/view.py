@@ -75,6 +75,8 @@ class ClusterView:
     """Node -> since when it can (or cannot) be asked, daemon's clock; see `node_since`."""
     canaries: Mapping[str, Canary] = field(default_factory=dict)
     """Deployment -> the last real completion (a canary or the warm-up)."""
+    drift: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Deployment -> severity -> in how much that what runs differs from what worked; only where it was compared."""
 
 
 def node_since(before: Snapshot | None, after: Snapshot, since: Mapping[str, float]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -161,3 +162,10 @@ def _about_node(node: Json, at: str) -> str:
     silent = between(node["since"], at)
     lasted = f" for {duration(silent)}" if silent is not None else ""
     return f"{node['name']} could not be asked{lasted} ({node['why']}): unknown, which is not down."
+
+
+def short(value: object) -> str:
+    """A value on one line."""
+    if value is None:
+        return "nothing"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

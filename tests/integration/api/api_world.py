@@ -14,7 +14,7 @@ import aiohttp
 import anyio
 
 from sparkd import clock
-from sparkd.api import Conflict, Hub, Operation, Unusable, Unwritable, serve
+from sparkd.api import Conflict, Drifts, Hub, NotFound, Operation, Unusable, Unwritable, serve
 from sparkd.checks.report import report
 from sparkd.errors import DockerMute
 from sparkd.journal import Event
@@ -160,6 +160,9 @@ class Daemon:
 
     async def check(self, name: str) -> Mapping[str, Any]:
         return CHECKS
+
+    def drifts(self, name: str) -> Drifts:
+        raise NotFound(f"nothing is known of {name}")
 
     async def cleanup(self, name: str, clean: bool) -> Mapping[str, Any]:
         return {"schema": 1, "nodes": {"spark1": {"caches": {"/c": 1} if clean else {}}}}

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
-from sparkd.api import SOCKET, Conflict, Hub, Operation, Unwritable, serve
+from sparkd.api import SOCKET, Conflict, Drifts, Hub, NotFound, Operation, Unwritable, serve
 from sparkd.journal import Event, as_json
 from sparkd.metrics import Counters
 from sparkd.model.config import Cluster, Http, Paths
@@ -89,6 +89,9 @@ class Scripted:
             yield {"at": at, "rank": number, "node": f"spark{number + 1}", "stream": "stdout", "text": text}
         if follow:
             await anyio.sleep_forever()
+
+    def drifts(self, name: str) -> Drifts:
+        raise NotFound(f"nothing is known of {name}")
 
     async def cleanup(self, name: str, clean: bool) -> Mapping[str, Any]:
         return {"schema": 1, "nodes": {}}

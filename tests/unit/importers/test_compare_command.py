@@ -9,9 +9,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sparkd.cli import cli
-from sparkd.compare_cli import KIND_NAMES, screen
+from sparkd.compare_cli import KIND_NAMES
+from sparkd.ctl.answers import Drift, read
+from sparkd.ctl.findings import screen
 from sparkd.ctl.text import Terminal
-from sparkd.drift import compare, not_compared
+from sparkd.drift import compare
 from sparkd.importers.read import KINDS, read_side
 
 REPORTS = Path(__file__).parent / "reports"
@@ -94,14 +96,15 @@ def test_variables_from_around_can_be_given() -> None:
 
 
 def test_the_screen_shows_both_lines_and_what_to_do() -> None:
-    known, live = read_side(LAST), read_side(FIRST)
-    found = compare(known, live)
-    plain = "\n".join(screen(known, live, found, not_compared(known, live), Terminal(100)))
+    findings = [one.as_json() for one in compare(read_side(LAST), read_side(FIRST))]
+    found = read(Drift, {"against": "a", "live": "b", "findings": findings, "not_compared": []})
+    plain = "\n".join(screen(found, Terminal(100)))
+    assert plain.startswith("--- a\n+++ b\n")
     assert "\x1b" not in plain
     assert "breaks  --enforce-eager (flag, rank 0)\n  - true\n  + nothing\n" in plain
     assert "fix        give `--enforce-eager` again" in plain
     assert "3 differences: 1 breaks, 1 slows and 1 unknown." in plain
-    coloured = "\n".join(screen(known, live, found, (), Terminal(100, colour=True)))
+    coloured = "\n".join(screen(found, Terminal(100, colour=True)))
     assert "\x1b[1;31mbreaks" in coloured
 
 

@@ -1,0 +1,62 @@
+"""The next start against what worked last: what differs is said first, and what is known to break it stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.drift.difference import Difference, Severity
+from sparkd.drift.report import named
+from sparkd.facts.caches import CACHES
+from sparkd.facts.image import IMAGE
+from sparkd.facts.links import LINKS
+from sparkd.facts.model import MODEL
+from sparkd.facts.units import UNITS
+from sparkd.facts.versions import VERSIONS
+from sparkd.model.check import Level
+from sparkd.model.config import Deployment
+from sparkd.model.words import short
+
+CODE = "drift"
+REFUSE = "refuse"
+
+
+def evaluate(scene: Scene) -> Iterator[Trouble]:
+    """One trouble for all that breaks, one for the rest: a start may differ in many things, and is one start."""
+    if scene.drift is None:
+        return
+    name, refuses = scene.deployment.name, scene.deployment.policy.drift == REFUSE
+    breaking = tuple(one for one in scene.drift.serious if one.severity is Severity.BREAKS)
+    rest = tuple(one for one in scene.drift.serious if one.severity is not Severity.BREAKS)
+    for found, breaks in ((breaking, True), (rest, False)):
+        if found:
+            text = f"differs from the last good ({scene.drift.against}) in: {named(found)}"
+            why = f"; {found[0].why}" if found[0].why else ""
+            forced = f", or start it all the same: sparkd ctl start {name} --force" if breaks and refuses else ""
+            yield Trouble(
+                None,
+                text + (why if breaks else ""),
+                f"sparkd ctl drift {name}; put it back: sparkd ctl known-good rollback {name}{forced}",
+                tuple(map(_line, found)),
+                mild=not (breaks and refuses),
+                not_yet=all(one.kind == "host" for one in found),
+            )
+
+
+def _line(one: Difference) -> str:
+    place = "" if one.rank is None else f" (rank {one.rank})"
+    return f"{one.severity}: {one.name}{place}: {short(one.known)} -> {short(one.live)}"
+
+
+def _is_on(deployment: Deployment) -> bool:
+    return deployment.policy.drift != "off"
+
+
+CHECK = Check(
+    code=CODE,
+    level=Level.FAIL,
+    description="What the next start differs in from the last one that worked; with `policy: {drift: refuse}`, what breaks stops it.",
+    evaluate=evaluate,
+    needs=(VERSIONS, LINKS, MODEL, CACHES, UNITS, IMAGE),
+    applies=_is_on,
+)

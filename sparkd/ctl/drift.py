@@ -1,0 +1,48 @@
+"""Turns a comparison of what runs with what worked into a diff, and the exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from sparkd.ctl.answers import Drift, Status, read
+from sparkd.ctl.client import Api, quote
+from sparkd.ctl.errors import DIFFERENT, FAILED
+from sparkd.ctl.findings import screen
+from sparkd.ctl.names import pick
+from sparkd.ctl.text import Terminal, clean, listing, terminal, wrap
+
+DRIFT_S = 30.0
+"""Two surveys of 8 s, and the moment that a node may take to be connected."""
+
+
+def show_drift(api: Api, name: str | None, against: str | None, as_json: bool) -> int:
+    """0 without differences above benign, 5 with some, 1 where a node could not be read."""
+    deployment = pick(read(Status, api.get("/api/v1/status")), name)
+    patient = Api(api.path, DRIFT_S)
+    return show(patient.get(f"/api/v1/deployments/{quote(deployment.name)}/drift", against=against), as_json)
+
+
+def show(raw: dict[str, Any], as_json: bool) -> int:
+    found = read(Drift, raw)
+    if as_json:
+        print(json.dumps(raw, indent=2))
+    else:
+        print("\n".join([*screen(found, terminal()), *_missing(found, terminal())]))
+    if found.unread:
+        return FAILED
+    return DIFFERENT if any(one.severity != "benign" for one in found.findings) else 0
+
+
+def _missing(found: Drift, term: Terminal) -> Iterator[str]:
+    """What was compared instead, and which nodes could not be read at all."""
+    said = []
+    for ranks, what in ((found.absent, "does not run: the next start was compared"), (found.ended, "has ended")):
+        if ranks:
+            said.append(f"{listing(f'Rank {rank}' for rank in ranks)} {what}.")
+    for line in (line for one in said for line in wrap(one, term.width)):
+        yield term.paint(line, "yellow")
+    for node, why in sorted(found.unread.items()) if isinstance(found.unread, dict) else ():
+        for line in wrap(f"{node} could not be read: {clean(str(why))}.", term.width):
+            yield term.paint(line, "red")

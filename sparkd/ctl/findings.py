@@ -1,0 +1,42 @@
+"""Differences -> a diff that people read: the worst first, the line that was in red, the line that is in green."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkd.ctl.answers import Difference, Drift
+from sparkd.ctl.text import Terminal, count, labelled, listing, wrap
+from sparkd.model.words import short
+
+COLOURS = {"breaks": "red", "slows": "yellow", "unknown": "cyan", "benign": "dim"}
+
+
+def screen(drift: Drift, term: Terminal) -> list[str]:
+    """Two headings, every difference with why and what to do, a verdict, and what was not compared."""
+    found = drift.findings
+    lines = [term.paint(f"--- {drift.against}", "red"), term.paint(f"+++ {drift.live}", "green")]
+    for one in found:
+        lines += ["", *_difference(one, term)]
+    counts = {severity: sum(one.severity == severity for one in found) for severity in COLOURS}
+    said = [f"{number} {severity}" for severity, number in counts.items() if number]
+    colour = next((COLOURS[severity] for severity, number in counts.items() if number), "green")
+    whole = f"{count(len(found), 'difference')}: {listing(said)}." if found else "No difference in what was compared."
+    lines += ["", *(term.paint(line, colour) for line in wrap(whole, term.width))]
+    for text in drift.not_compared:
+        lines += [term.paint(line, "dim") for line in wrap(f"Not compared, {text}.", term.width)]
+    return lines
+
+
+def _difference(one: Difference, term: Terminal) -> Iterator[str]:
+    place = "" if one.rank is None else f", rank {one.rank}" + (f" on {one.node}" if one.node else "")
+    yield (
+        term.paint(f"{one.severity:<8}", COLOURS.get(one.severity, ""))
+        + term.paint(f"{one.name}", "bold")
+        + f" ({one.kind}{place})"
+    )
+    if one.kind != "file" or one.known is not None or one.live is not None:
+        yield term.paint(f"  - {short(one.known)}", "red")
+        yield term.paint(f"  + {short(one.live)}", "green")
+    for label, text in (("why", one.why), ("fix", one.fix)):
+        if text:
+            yield from labelled(label, text, term)

@@ -1,0 +1,172 @@
+"""What worked: listed, shown, compared, blessed, and put back into the deployment file."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sparkd.ctl import drift
+from sparkd.ctl.answers import Record, Records, Status, read
+from sparkd.ctl.client import Api, quote
+from sparkd.ctl.errors import CtlError, NotConfirmed, Usage
+from sparkd.ctl.names import pick
+from sparkd.ctl.text import Cell, Terminal, say, table, terminal
+
+
+class NotWritten(CtlError):
+    """The deployment file could not be put back."""
+
+
+def show_list(api: Api, name: str | None, as_json: bool) -> int:
+    raw = api.get(_path(api, name))
+    found = read(Records, raw)
+    if as_json:
+        print(json.dumps(raw, indent=2))
+    elif not found.known_good:
+        say(f"Nothing is recorded of {found.deployment} yet: it is when it has answered for a while, or now with: "
+            f"`sparkd ctl bless {found.deployment}`")  # fmt: skip
+    else:
+        rows = [_row(one, terminal()) for one in found.known_good]
+        print("\n".join(table(("GENERATION", "RECORDED", "COMPARED WITH", "MEASURED", "NOTE"), rows, terminal(), "")))
+    return 0
+
+
+def _row(one: Record, term: Terminal) -> list[Cell]:
+    used = ("yes, blessed" if one.pinned else "yes") if one.reference else "-"
+    return [
+        Cell(str(one.generation), "bold"),
+        Cell(one.recorded or "?"),
+        Cell(used, "green" if one.reference else ""),
+        Cell(", ".join(_measured(one.measured)) or "-"),
+        Cell(one.note or "-"),
+    ]
+
+
+def _measured(found: object) -> Iterator[str]:
+    if not isinstance(found, dict):
+        return
+    rates = found.get("decode_tokens_per_second")
+    if isinstance(rates, dict):
+        yield from (f"{value} tok/s {when}" for when, value in rates.items())
+    if found.get("kv_cache_tokens"):
+        yield f"{found['kv_cache_tokens']} tokens of KV cache"
+
+
+def show_one(api: Api, name: str | None, generation: int | None, as_json: bool) -> int:
+    raw = _record(api, name, generation)
+    print(json.dumps(raw, indent=2) if as_json else read(Record, raw).text.rstrip())
+    return 0
+
+
+def show_diff(api: Api, name: str | None, before: int, after: int, as_json: bool) -> int:
+    """Exits like `ctl drift`."""
+    return drift.show(api.get(f"{_path(api, name)}/{before}/diff/{after}"), as_json)
+
+
+def bless(api: Api, name: str | None, generation: int | None, note: str, as_json: bool) -> int:
+    patient = Api(api.path, drift.DRIFT_S)
+    raw = patient.post(_path(api, name), {"generation": generation, "note": note})
+    found = read(Record, raw)
+    if as_json:
+        print(json.dumps(raw, indent=2))
+    else:
+        say(f"Generation {found.generation} of {found.deployment} is what everything is compared with from now on.")
+    return 0
+
+
+# ------------------------------------------------------------------------------------------------------------ rollback
+
+
+def roll_back(api: Api, name: str | None, generation: int | None, yes: bool, as_json: bool) -> int:
+    """Writes the deployment file of that time back and keeps the present one beside it. Raises CtlError."""
+    found = read(Record, _record(api, name, generation))
+    said = f"generation {found.generation} of {found.deployment}"
+    if found.deployment_file is None:
+        raise Usage(
+            f"the deployment file of {said} was not kept", f"what it ran: sparkd ctl known-good show {found.deployment}"
+        )
+    path = Path(found.file)
+    try:
+        now = path.read_text("utf-8") if path.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotWritten(f"{path} cannot be read: {error}", "sudo sparkd ctl known-good rollback") from None
+    if now == found.deployment_file:
+        say(f"{path} is already that of {said}; nothing was changed.")
+        return 0
+    _confirm(path, now, found.deployment_file, said, yes)
+    backup = _write(path, found.deployment_file)
+    if as_json:
+        print(json.dumps({"schema": 1, "deployment": found.deployment, "generation": found.generation,
+                          "file": str(path), "backup": None if backup is None else str(backup)}, indent=2))  # fmt: skip
+    else:
+        kept = f"; the one before is {backup}" if backup is not None else ""
+        say(f"{path} is that of {said} again{kept}. It counts from the next start on:")
+        say(f"`sparkd ctl reload` and `sparkd ctl restart {found.deployment}`", indent="  ")
+    return 0
+
+
+def _confirm(path: Path, now: str, then: str, said: str, yes: bool) -> None:
+    lines = difflib.unified_diff(now.splitlines(), then.splitlines(), str(path), said, lineterm="")
+    term = terminal(sys.stderr)
+    colours = {"+": "green", "-": "red"}
+    print("\n".join(term.paint(line, colours.get(line[:1], "")) for line in lines), file=sys.stderr)
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise NotConfirmed(f"not confirmed, nothing was changed: {path}", "there is no terminal to ask on; add --yes")
+    try:
+        agreed = click.confirm(f"Write the file of {said} back?", default=False, err=True)
+    except click.Abort:
+        agreed = False
+        click.echo(err=True)
+    if not agreed:
+        raise NotConfirmed("not confirmed, nothing was changed")
+
+
+def _write(path: Path, text: str) -> Path | None:
+    """Whole or not at all, with the rights of the file before. The backup's name is none that is read as a deployment."""
+    fresh = path.with_name(f".{path.name}.new")
+    backup = None
+    try:
+        fresh.write_text(text, "utf-8")
+        if path.exists():
+            backup = path.with_name(f"{path.name}.{time.strftime('%Y-%m-%dT%H-%M-%SZ', time.gmtime())}.bak")
+            shutil.copy2(path, backup)
+            about = path.stat()
+            os.chmod(fresh, about.st_mode & 0o7777)
+            os.chown(fresh, about.st_uid, about.st_gid)
+        fresh.replace(path)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise NotWritten(
+            f"{path} cannot be written: {error.strerror or error}", "use the account that may: sudo"
+        ) from None
+    return backup
+
+
+# --------------------------------------------------------------------------------------------------------------- asked
+
+
+def _path(api: Api, name: str | None) -> str:
+    deployment = pick(read(Status, api.get("/api/v1/status")), name)
+    return f"/api/v1/deployments/{quote(deployment.name)}/known-good"
+
+
+def _record(api: Api, name: str | None, generation: int | None) -> dict[str, Any]:
+    path = _path(api, name)
+    if generation is None:
+        records = read(Records, api.get(path))
+        used = [one.generation for one in records.known_good if one.reference]
+        if not used:
+            raise Usage(f"nothing is recorded of {records.deployment} yet", f"sparkd ctl bless {records.deployment}")
+        generation = used[0]
+    return api.get(f"{path}/{generation}")

@@ -1,0 +1,122 @@
+"""What the API is asked about one deployment's drift and known-good records -> JSON objects, or its refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sparkd import clock, drift
+from sparkd.api import Conflict, NotFound, Unwritable
+from sparkd.drift.report import Drift
+from sparkd.drifting.drifter import Drifter, NothingToCompare
+from sparkd.drifting.store import Record
+from sparkd.importers.live import live
+from sparkd.model.decision import Phase
+from sparkd.model.snapshot import Snapshot
+from sparkd.status import rfc3339
+
+if TYPE_CHECKING:
+    from sparkd.supervisor import Supervisor
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Drifts:
+    supervisor: Supervisor
+    name: str
+
+    @property
+    def _drifter(self) -> Drifter:
+        return self.supervisor.drifter
+
+    async def drift(self, against: str | None) -> Json:
+        """Raises NotFound where there is nothing to compare with, Conflict before the first look."""
+        try:
+            found = await self._drifter.drift(self.name, await self._seen(), against)
+        except NothingToCompare as nothing:
+            refusal = NotFound if nothing.named else Conflict
+            raise refusal(nothing.text, nothing.fix) from nothing
+        return found.as_json(self.name, rfc3339(clock.wall() - (clock.now() - found.at)))
+
+    async def listing(self) -> Json:
+        records = await self._drifter.store.records(self.name)
+        reference = await self._drifter.store.reference(self.name)
+        rows = [{**one.as_json(), "reference": one == reference} for one in records]
+        return {"schema": 1, "deployment": self.name, "known_good": rows}
+
+    async def show(self, generation: int) -> Json:
+        record = await self._record(generation)
+        store = self._drifter.store
+        try:
+            text = await store.text(record)
+        except OSError as error:
+            raise NotFound(f"the record of generation {generation} cannot be read: {error}") from error
+        source = await store.source(record)
+        file = self.supervisor.deployments[self.name].file
+        return {"schema": 1, **record.as_json(), "text": text, "deployment_file": source, "file": file}
+
+    async def apart(self, before: int, after: int) -> Json:
+        """Raises NotFound for one that is not recorded."""
+        one, other = await self._record(before), await self._record(after)
+        found = Drift(
+            against=one.label,
+            live=other.label,
+            at=clock.now(),
+            seconds=0.0,
+            findings=drift.compare(one.side, other.side),
+            not_compared=drift.not_compared(one.side, other.side),
+        )
+        return found.as_json(self.name, other.recorded or rfc3339(clock.wall()))
+
+    async def bless(self, generation: int | None, note: str) -> Json:
+        """Raises NotFound, Conflict where nothing whole runs that could be recorded, Unwritable."""
+        if generation is not None:
+            record = replace(await self._record(generation), pinned=True, note=note or None)
+            try:
+                await self._drifter.store.write(record)
+            except OSError as error:
+                raise _unwritable(error) from error
+            await self._drifter.recording.recorded(self.name, record)
+        else:
+            record = await self._bless_now(note)
+        return {"schema": 1, **record.as_json()}
+
+    async def _bless_now(self, note: str) -> Record:
+        supervisor, name = self.supervisor, self.name
+        state, running = supervisor.states[name], supervisor.ledger.running(name)
+        if state.phase is not Phase.SERVE or state.watch.alarmed:
+            fix = f"bless an earlier one: sparkd ctl known-good list {name}"
+            raise Conflict(f"{name} does not serve well now: {state.sentence or state.phase}", fix)
+        seen = live(await self._drifter.scene(running, await self._seen()))
+        if seen.unread or seen.absent or seen.ended:
+            unread = "; ".join(f"{node}: {why}" for node, why in seen.unread.items()) or "not all of its ranks run"
+            raise Conflict(f"{name} cannot be read whole now ({unread})", "ask again in a moment")
+        record = await self._drifter.recording.keep(
+            running, state.generation, seen, supervisor.deployments[name], note or None, pinned=True
+        )
+        if record is None:
+            raise _unwritable("see sparkd's log")
+        return record
+
+    async def _record(self, generation: int) -> Record:
+        records = {one.generation: one for one in await self._drifter.store.records(self.name)}
+        if generation not in records:
+            known = ", ".join(map(str, records)) or "none"
+            raise NotFound(f"nothing is recorded of generation {generation} of {self.name}", f"recorded: {known}")
+        return records[generation]
+
+    async def _seen(self) -> Snapshot:
+        """A look after which every node could be asked, where that comes soon."""
+        await self.supervisor.readable_soon(self.supervisor.deployments[self.name])
+        seen = self.supervisor.snapshot
+        if seen is None:
+            raise Conflict(
+                f"{self.name} cannot be compared before the first look at its nodes", "ask again in a moment"
+            )
+        return seen
+
+
+def _unwritable(error: object) -> Unwritable:
+    return Unwritable(f"the record could not be written, so nothing was blessed: {error}", "free the disk")
