@@ -10,7 +10,6 @@ import click
 from sparkd.ctl.answers import Drift, read
 from sparkd.ctl.ending import ending
 from sparkd.ctl.errors import DIFFERENT, Usage
-from sparkd.ctl.findings import screen
 from sparkd.ctl.groups import Whole
 from sparkd.ctl.text import count, listing, terminal
 
@@ -66,6 +65,7 @@ def _compare(
     from pathlib import Path
 
     from sparkd import drift
+    from sparkd.ctl.findings import screen
     from sparkd.errors import SparkdError
     from sparkd.importers.read import read_side
 

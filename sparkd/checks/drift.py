@@ -33,8 +33,9 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
             text = f"differs from the last good ({scene.drift.against}) in: {named(found)}"
             why = f"; {found[0].why}" if found[0].why else ""
             forced = f", or start it all the same: sparkd ctl start {name} --force" if breaks and refuses else ""
+            nodes = {one.node for one in found}
             yield Trouble(
-                None,
+                nodes.pop() if len(nodes) == 1 else None,
                 text + (why if breaks else ""),
                 f"sparkd ctl drift {name}; put it back: sparkd ctl known-good rollback {name}{forced}",
                 tuple(map(_line, found)),

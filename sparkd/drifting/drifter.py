@@ -81,12 +81,14 @@ class Drifter:
 
     async def _record_or_compare(self, name: str, seen: Snapshot) -> None:
         running, state = self.ledger.running(name), self.ledger.states[name]
-        if self.recording.due(running, state):
-            began = live(await self.scene(running, seen))
-            await self.recording.record(running, state, began, self.ledger.roster.wanted[name])
-        reference = await self.store.reference(name)
-        if reference is not None:
+        due, reference = self.recording.due(running, state), await self.store.reference(name)
+        if due or reference is not None:
             await self.recording.measure(running, state, seen)
+        if due:
+            found = live(await self.scene(running, seen))
+            await self.recording.record(running, state, found, self.ledger.roster.wanted[name])
+            reference = await self.store.reference(name)
+        if reference is not None:
             self.found[name] = await self._with_reference(reference, running, seen, quick=True)
 
     # -------------------------------------------------------------------------------------------------------------- asked

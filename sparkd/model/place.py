@@ -49,7 +49,7 @@ def moved(path: str, target: str, source: str) -> str:
 
 
 _LOADABLE = re.compile(
-    r"\.(py|pth|so(\.\d+)*|json|ya?ml|toml|jinja2?|sh|cuh?|h|hpp|ptx|cubin|egg-link|conf)$|/(METADATA|RECORD|direct_url\.json)$"
+    r"\.(py|pth|so(\.\d+)*|json|ya?ml|toml|jinja2?|cuh?|h|hpp|ptx|cubin|egg-link|conf)$|/(METADATA|RECORD|direct_url\.json)$"
 )
 _PASSING = re.compile(
     r"/(__pycache__|\.cache|\.triton|\.config|\.nv|torchinductor[^/]*)/|^/(tmp|run|proc|sys|dev|var|root/\.|home/[^/]+/\.)"

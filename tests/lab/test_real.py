@@ -44,6 +44,17 @@ def test_a_start_ends_serving_and_runs_what_render_says(real: Daemon) -> None:
     audit(real.history())
 
 
+def test_what_runs_is_read_from_the_processes_and_is_what_was_blessed(real: Daemon) -> None:
+    """vLLM's children rename themselves over their arguments and set variables of their own: none of that is drift."""
+    real.wait_serving()
+    real.ctl("bless", NAME, "--note", "as it was started")
+    for words in ((), ("--against", "wanted")):
+        done = real.ctl("drift", NAME, "--json", *words, check=False)
+        assert (done.returncode, json.loads(done.stdout)["unread"]) == (0, {}), done.stdout + done.stderr
+    measured = json.loads(real.ctl("known-good", "list", NAME, "--json").stdout)["known_good"][0]["measured"]
+    assert measured["kv_cache_tokens"] > 0
+
+
 def test_sparkd_killed_under_load_is_back_and_no_request_fails(real: Daemon) -> None:
     before = real.wait_serving()
     with Load(real) as load:

@@ -36,6 +36,8 @@ class Daemon(ThreadingMixIn, UnixStreamServer):
         self.logs: list[str] = []
         self.captures: Json = {"schema": 1, "folder": "/var/lib/sparkd/captures/ds4-flash", "captures": []}
         self.capture: Json | None = None
+        self.answers: dict[str, Json | tuple[int, Json]] = {}
+        """Path, without its query -> what is answered there before anything else is looked for."""
         self.cleanup: Json | None = None
         """None: a daemon of before there was such a path."""
         self.events: list[tuple[str, Json]] = []
@@ -68,7 +70,14 @@ class Conversation(BaseHTTPRequestHandler):
         if daemon.raw is not None:
             self.wfile.write(daemon.raw)
             self.close_connection = True
-        elif path == "/api/v1/status":
+        elif path in daemon.answers:
+            found = daemon.answers[path]
+            self._answer(*(found if isinstance(found, tuple) else (200, found)))
+        else:
+            self._known(daemon, path, query)
+
+    def _known(self, daemon: Daemon, path: str, query: str) -> None:
+        if path == "/api/v1/status":
             self._answer(200, _next(daemon.statuses))
         elif path.startswith("/api/v1/operations/"):
             answer, *rest = daemon.operations
@@ -97,6 +106,9 @@ class Conversation(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.posted.append((self.path, body))
+        if isinstance(found := self.server.answers.get(self.path), dict):
+            self._answer(200, found)
+            return
         done = (200, self.server.checks) if self.path.endswith("/checks") else (202, {"schema": 1, "operation": "op-7"})
         self._answer(*(self.server.refusal or done))
 

@@ -11,7 +11,7 @@ from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.decision import Decision, FailureClass, Hold, Phase, State
 from sparkd.model.snapshot import NodeView, Snapshot
 
-from .world import NOW, decide, node, seen, state, young
+from .world import NOW, UP, decide, ended, node, seen, state, young
 
 PRECHECK = state(Phase.PRECHECK)
 
@@ -90,3 +90,41 @@ def test_broken_hardware_waits_for_a_person() -> None:
     assert before.hold is not None
     assert not before.hold.heals_itself
     assert again(before, checked()).state.phase is Phase.HELD
+
+
+DIFFERS: dict[str, Any] = {
+    "code": "drift",
+    "node": None,
+    "text": "differs from the last good (known-good 12) in: --max-num-seqs",
+}
+
+
+def test_what_breaks_it_stops_a_start_unless_a_person_forces_it() -> None:
+    look = checked(finding(**DIFFERS))
+    decision = decide(PRECHECK, look)
+    assert decision.state.hold is not None
+    assert (decision.state.phase, decision.state.hold.fact) == (Phase.HELD, "check::drift")
+    assert decide(PRECHECK, look, replace(UP, forced=True)).state.phase is Phase.CLEANUP
+    other = checked(finding(**DIFFERS), finding())
+    assert decide(PRECHECK, other, replace(UP, forced=True)).state.phase is Phase.HELD, "only this check is forced"
+
+
+@pytest.mark.parametrize("status", [Status.WARN, Status.FAIL])
+def test_a_start_that_fails_is_explained_with_what_differs_first(status: Status) -> None:
+    starting = state(Phase.WARMUP, ranks_started=(0, 1))
+    look = seen(node("spark1", ended(0, 1)), node("spark2"))
+    look = replace(look, checks={"demo": Checked(NOW, 0.1, (finding(status, **DIFFERS),))})
+    failure = decide(starting, look).state.failure
+    assert failure is not None
+    assert failure.text.startswith(f"{DIFFERS['text']}; ")
+    without = decide(starting, replace(look, checks={"demo": Checked(NOW, 0.1, ())})).state.failure
+    assert without is not None
+    assert failure.text == f"{DIFFERS['text']}; {without.text}"
+
+
+def test_what_differs_explains_no_failure_of_a_group_that_served() -> None:
+    look = seen(node("spark1", ended(0, 1)), node("spark2"))
+    look = replace(look, checks={"demo": Checked(NOW, 0.1, (finding(Status.WARN, **DIFFERS),))})
+    failure = decide(state(Phase.SERVE), look).state.failure
+    assert failure is not None
+    assert "differs" not in failure.text

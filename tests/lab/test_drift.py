@@ -1,0 +1,127 @@
+"""Drift on real nodes: a pair that a person started by hand, beside what sparkd recorded when it worked."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sparkd.model.rank import IDENTITY
+
+from .commands import wait_for
+from .driver import FAST_POLICY, NAME, SPARKD, Daemon, cluster, deployment
+from .layout import ENGINE_IMAGE
+from .nodes import Lab, Node
+
+BY_HAND = "vllm_by_hand"
+SECRET = "hf_planted_in_the_lab_0123"
+POLICY = {**FAST_POLICY, "known_good_after": 3, "measure_every": 2}
+Rank = dict[str, Any]
+
+
+@pytest.fixture(params=[False, pytest.param(True, marks=[pytest.mark.nightly, pytest.mark.real])], ids=["fast", "real"])
+def recorded(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Daemon]:
+    """A group that has served for long enough to be recorded; taken down again by the test."""
+    real = bool(request.param)
+    lab.reset()
+    lab.install()
+    lab.spark1.write("/etc/sparkd/hf_token", SECRET, 0o644)
+    secrets = {"HF_TOKEN": {"file": "/etc/sparkd/hf_token"}}
+    daemon = Daemon(lab, real=real)
+    daemon.configure(
+        {"sparkd.yaml": cluster(POLICY), f"deployments/{NAME}.yaml": deployment(real, secrets=secrets, canary_after=2)}
+    )
+    daemon.up()
+    daemon.start()
+    wait_for("the group to be recorded", lambda: bool(records(daemon)), 60)
+    yield daemon
+    for node in lab.nodes:
+        node.docker("rm", "-f", BY_HAND, check=False)
+
+
+def records(daemon: Daemon) -> list[dict[str, Any]]:
+    return list(json.loads(daemon.ctl("known-good", "list", NAME, "--json").stdout)["known_good"])
+
+
+def drift(daemon: Daemon, *words: str) -> tuple[int, dict[str, Any]]:
+    done = daemon.ctl("drift", NAME, "--json", *words, check=False)
+    assert SECRET not in done.stdout + done.stderr
+    return done.returncode, dict(json.loads(done.stdout))
+
+
+def serious(found: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["severity"] for one in found["findings"] if one["severity"] != "benign"}
+
+
+def by_hand(daemon: Daemon, change: Callable[[Rank], None]) -> None:
+    """As in the first field report: containers that only sleep, and a script that `docker exec` runs in them."""
+    rendered = json.loads(daemon.head.run([SPARKD, "render", NAME, "--format", "json"]).stdout)["ranks"]
+    for node, rank in zip(daemon.lab.nodes, rendered, strict=True):
+        rank["env"] = {name: text for name, text in rank["env"].items() if name not in IDENTITY}
+        rank["env"]["HF_TOKEN"] = SECRET
+        change(rank)
+        exports = "".join(f"export {name}={shlex.quote(text)}\n" for name, text in rank["env"].items())
+        node.write("/tmp/rank.sh", f"#!/bin/bash\n{exports}{shlex.join(rank['argv'])}\n", 0o755)
+        _container(node)
+    for node in daemon.lab.nodes:
+        wait_for(f"the rank on {node.name}", lambda node=node: _runs(node), 30)  # type: ignore[misc]
+
+
+def _container(node: Node) -> None:
+    node.docker("rm", "-f", BY_HAND, check=False)
+    how = ["--privileged", "--network", "host", "--ipc", "host", "-v", "/lab:/lab:ro"]
+    node.docker("run", "-d", "--name", BY_HAND, *how, ENGINE_IMAGE, "sleep", "infinity")
+    node.docker("cp", "/tmp/rank.sh", f"{BY_HAND}:/rank.sh")
+    node.docker("exec", "-d", BY_HAND, "bash", "/rank.sh")
+
+
+def _runs(node: Node) -> bool:
+    return node.run(["pgrep", "--full", "vllm serve"], check=False).returncode == 0
+
+
+def drifted(rank: Rank) -> None:
+    argv = rank["argv"]
+    argv[argv.index("--max-model-len") + 1] = "2048"
+    argv[argv.index("--max-num-seqs") + 1] = "8"
+    argv.remove("--enforce-eager")
+    rank["env"] |= {"NCCL_DEBUG": "INFO", "VLLM_WORKER_MULTIPROC_METHOD": "fork"}
+
+
+@pytest.mark.timeout(600)
+def test_a_pair_started_by_hand_is_compared_to_the_word(recorded: Daemon) -> None:
+    code, found = drift(recorded)
+    assert (code, serious(found), found["unread"]) == (0, {}, {}), found
+    code, found = drift(recorded, "--against", "wanted")
+    assert (code, serious(found)) == (0, {}), found
+    (record,) = records(recorded)
+    assert record["measured"]["decode_tokens_per_second"], record
+    assert SECRET not in recorded.ctl("known-good", "show", NAME).stdout
+    recorded.ctl("stop", NAME, "--yes", "--wait", "--timeout", "60")
+
+    code, found = drift(recorded)
+    assert (code, serious(found), found["absent"]) == (0, {}, [0, 1]), found
+
+    by_hand(recorded, drifted)
+    code, found = drift(recorded)
+    assert (code, serious(found)) == (
+        5,
+        {
+            "--max-model-len": "slows",
+            "--max-num-seqs": "slows",
+            "--enforce-eager": "breaks",
+            "NCCL_DEBUG": "unknown",
+            "VLLM_WORKER_MULTIPROC_METHOD": "breaks",
+        },
+    ), found
+    fork = next(one for one in found["findings"] if one["name"] == "VLLM_WORKER_MULTIPROC_METHOD")
+    assert (fork["known"], fork["live"], fork["rank"]) == (None, "fork", None)
+    assert "ShmRingBuffer" in fork["why"]
+    assert "first field report" in fork["why"]
+
+    by_hand(recorded, lambda rank: None)
+    code, found = drift(recorded)
+    assert (code, serious(found)) == (0, {}), found
+    assert SECRET not in recorded.log(2000)

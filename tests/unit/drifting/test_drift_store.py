@@ -1,0 +1,109 @@
+"""Known-good records on disk: what is written is read again, and what is on disk is what counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sparkd import drift
+from sparkd.drift.form import RankForm, Side
+from sparkd.drift.values import NotJson
+from sparkd.drifting.store import KEPT, Record, Store
+
+FORM = RankForm(
+    rank=0,
+    node="spark1",
+    program=("vllm", "serve"),
+    model="/models/x",
+    flags={
+        "max-model-len": 200000,
+        "gpu-memory-utilization": 0.9,
+        "enforce-eager": True,
+        "compilation-config": NotJson("{cudagraph_mode:FULL}", True),
+        "speculative-config": {"method": "mtp", "num_speculative_tokens": 2},
+        "served-model-name": ["x"],
+    },
+    env={"OMP_NUM_THREADS": "8", "HF_TOKEN": "<redacted>", "EMPTY": ""},
+    image="vllm:1",
+    image_id="sha256:" + "1" * 64,
+    container={"ipc": "host", "ulimits": {"memlock": -1}},
+    mounts={"/models": "/home/models (read only)"},
+    unit={"vllm.service Restart": "always"},
+    files={"model model-1.safetensors": "100 bytes", "build vllm_prs": "41834", "marker /x `a`": None},
+    host={"kernel": "6.14.0-1010", "fabric MTU": 9000, "swap": "not used"},
+)
+
+
+def record(generation: int, **changes: object) -> Record:
+    side = Side(label="live", kind="live", ranks=(FORM, replace(FORM, rank=1, node="spark2")))
+    base = Record(deployment="demo", generation=generation, recorded="2026-11-28T08:00:00Z", side=side)
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+async def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    measured = {"decode_tokens_per_second": {"warm": 44.5, "cold": 32.0}, "acceptance": [0.89, 0.63]}
+    written = record(12, measured=measured, note="after the update: 44 tok/s", pinned=True)
+    await Store(tmp_path).write(written, "name: demo\n")
+    (found,) = await Store(tmp_path).records("demo")  # another one, as after a restart
+    assert drift.compare(written.side, found.side) == drift.compare(found.side, written.side)
+    assert [one for one in drift.compare(written.side, found.side) if one.name != "--compilation-config"] == []
+    assert found.side.ranks[0].flags is not None
+    assert found.side.ranks[0].flags["compilation-config"] == NotJson("{cudagraph_mode:FULL}", True)
+    assert (found.generation, found.recorded, found.note, found.pinned, found.measured) == (
+        12, "2026-11-28T08:00:00Z", "after the update: 44 tok/s", True, measured,
+    )  # fmt: skip
+    assert (found.label, await Store(tmp_path).source(found)) == ("known-good 12", "name: demo\n")
+
+
+async def test_a_file_that_a_person_put_back_counts(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    path = await store.write(record(1))
+    before = path.read_text()
+    await store.write(record(1, note="other"))
+    assert [one.note for one in await store.records("demo")] == ["other"]
+    path.write_text(before + "\n")
+    assert [one.note for one in await store.records("demo")] == [None]
+    path.unlink()
+    assert await store.records("demo") == ()
+
+
+@pytest.mark.parametrize("text", ["", "- a list\n", "schema: 1\nkind: known-good\nranks: 3\n", "{[", "\0"])
+async def test_a_bad_file_costs_itself_alone(tmp_path: Path, text: str) -> None:
+    store = Store(tmp_path)
+    path = await store.write(record(3))
+    path.with_name("4.yaml").write_text(text)
+    path.with_name("readme.yaml").write_text("for people")
+    assert [one.generation for one in await store.records("demo")] == [3]
+
+
+async def test_the_newest_is_the_reference_until_a_person_blesses_one(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert await store.reference("demo") is None
+    for generation in (2, 10):
+        await store.write(record(generation))
+    assert (await store.reference("demo") or record(0)).generation == 10
+    await store.write(record(2, pinned=True))
+    await store.write(record(11))
+    assert (await store.reference("demo") or record(0)).generation == 2
+    await store.write(record(10, pinned=True))
+    assert [one.generation for one in await store.records("demo") if one.pinned] == [10]
+
+
+async def test_old_records_go_and_blessed_ones_stay(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    await store.write(record(1, pinned=True), "name: demo\n")
+    for generation in range(2, KEPT + 4):
+        await store.write(record(generation), "name: demo\n")
+    kept = [one.generation for one in await store.records("demo")]
+    assert kept == [1, *range(4, KEPT + 4)]
+    files = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert files == {name for one in kept for name in (f"{one}.yaml", f"{one}.deployment.yaml")}
+
+
+async def test_a_record_that_is_empty_of_secrets_is_so_on_disk(tmp_path: Path) -> None:
+    form = replace(FORM, env={"HF_TOKEN": "hf_planted_0123", "URL": "http://hf_planted_0123@x"})
+    path = await Store(tmp_path).write(record(1, side=Side(label="live", kind="live", ranks=(form,))))
+    assert "hf_planted_0123" not in path.read_text()
+    assert "max-model-len: 200000" in path.read_text()
