@@ -91,6 +91,7 @@ def a_view() -> ClusterView:
             checks={"ds4-flash": CHECKED},
         ),
         nodes=NODES,
+        drift={"ds4-flash": {"breaks": 1, "slows": 0, "unknown": 0, "benign": 2}},
         deployments=(DS4, QWEN, BROKEN),
         states={"ds4-flash": serving, "qwen": waiting},
         intents={name: Intent(wanted="up") for name in ("ds4-flash", "qwen")},
@@ -100,6 +101,30 @@ def a_view() -> ClusterView:
         },
         canaries={"ds4-flash": Canary(14, at - 31, at - 30, ok=True, tokens=1, tokens_per_second=37.1)},
     )
+
+
+@dataclass
+class Recorded:
+    """One deployment's drift, which says what it was asked."""
+
+    name: str
+
+    async def drift(self, against: str | None) -> Mapping[str, Any]:
+        return {"schema": 1, "drift": self.name, "against": against}
+
+    async def listing(self) -> Mapping[str, Any]:
+        return {"schema": 1, "known_good": []}
+
+    async def show(self, generation: int) -> Mapping[str, Any]:
+        if generation != 12:
+            raise NotFound(f"nothing is recorded of generation {generation}", "recorded: 12")
+        return {"schema": 1, "generation": generation}
+
+    async def apart(self, before: int, after: int) -> Mapping[str, Any]:
+        return {"schema": 1, "apart": [before, after]}
+
+    async def bless(self, generation: int | None, note: str) -> Mapping[str, Any]:
+        return {"schema": 1, "blessed": [generation, note]}
 
 
 @dataclass
@@ -162,7 +187,7 @@ class Daemon:
         return CHECKS
 
     def drifts(self, name: str) -> Drifts:
-        raise NotFound(f"nothing is known of {name}")
+        return Recorded(name)
 
     async def cleanup(self, name: str, clean: bool) -> Mapping[str, Any]:
         return {"schema": 1, "nodes": {"spark1": {"caches": {"/c": 1} if clean else {}}}}

@@ -408,3 +408,25 @@ async def test_checks_are_read_by_everybody_and_run_by_those_who_may_write() -> 
         code, known = await ask(tcp, "GET", "/api/v1/checks")
         assert (code, known["schema"]) == (200, 1)
         assert {"code", "severity", "description", "needs"} == set(known["checks"][0])
+
+
+async def test_drift_and_what_worked_are_for_operators() -> None:
+    base = "/api/v1/deployments/ds4-flash"
+    async with running() as place, place.unix() as local, place.tcp() as remote:
+        for query in (None, "wanted", "known-good", "12"):
+            asked = f"{base}/drift" + (f"?against={query}" if query else "")
+            assert (await ask(local, "GET", asked))[1] == {"schema": 1, "drift": "ds4-flash", "against": query}
+            assert (await ask(remote, "GET", asked))[0] == 403
+        assert (await ask(local, "GET", f"{base}/drift?against=yesterday"))[0] == 400
+        assert (await ask(local, "GET", f"{base}/known-good/12"))[0] == 200
+        assert (await ask(local, "GET", f"{base}/known-good/13"))[0] == 404
+        assert (await ask(remote, "GET", f"{base}/known-good/12"))[0] == 403, "it holds a deployment file"
+        assert (await ask(remote, "GET", f"{base}/known-good"))[1]["known_good"] == []
+        assert (await ask(local, "GET", f"{base}/known-good/12/diff/14"))[1]["apart"] == [12, 14]
+        code, body = await ask(local, "POST", f"{base}/known-good", json={"generation": 12, "note": "as it was"})
+        assert (code, body["blessed"]) == (200, [12, "as it was"])
+        assert (await ask(local, "POST", f"{base}/known-good"))[1]["blessed"] == [None, ""]
+        for wrong in ({"generation": -1}, {"generation": True}, {"note": "a\nb"}, {"pin": 1}):
+            assert (await ask(local, "POST", f"{base}/known-good", json=wrong))[0] == 400
+        assert (await ask(remote, "POST", f"{base}/known-good"))[0] == 403
+        assert (await ask(local, "GET", "/api/v1/deployments/nobody/drift"))[0] == 404

@@ -49,6 +49,7 @@ NAMES = {
     "sparkd_node_boot_time_seconds": ("gauge", {"node"}),
     "sparkd_node_memory_bytes": ("gauge", {"node", "kind"}),
     "sparkd_check_status": ("gauge", {"deployment", "node", "check"}),
+    "sparkd_drift_findings": ("gauge", {"deployment", "severity"}),
     "sparkd_canary_seconds": ("histogram", {"deployment"}),
     "sparkd_canary_tokens_per_second": ("gauge", {"deployment"}),
     "sparkd_engine_requests": ("gauge", {"deployment", "state"}),
@@ -111,6 +112,9 @@ def test_values_are_what_the_view_says() -> None:
     assert found['sparkd_check_status{"check": "ghost-path", "deployment": "ds4-flash", "node": "spark2"}'] == 2
     assert found['sparkd_check_status{"check": "ghost-path", "deployment": "ds4-flash", "node": "spark1"}'] == 0
     assert found['sparkd_check_status{"check": "flags", "deployment": "ds4-flash", "node": ""}'] == 1
+    assert found['sparkd_drift_findings{"deployment": "ds4-flash", "severity": "breaks"}'] == 1
+    assert found['sparkd_drift_findings{"deployment": "ds4-flash", "severity": "slows"}'] == 0
+    assert not any(name.startswith("sparkd_drift") and "qwen" in name for name in found), "not compared is not 0"
     assert not any("_created" in name for name in found)
 
 
