@@ -7,17 +7,12 @@ from collections.abc import Iterator
 from sparkd.checks.scene import Check, Scene, Trouble
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.report import named
-from sparkd.facts.caches import CACHES
-from sparkd.facts.image import IMAGE
-from sparkd.facts.links import LINKS
-from sparkd.facts.model import MODEL
-from sparkd.facts.units import UNITS
-from sparkd.facts.versions import VERSIONS
 from sparkd.model.check import Level
 from sparkd.model.config import Deployment
 from sparkd.model.words import short
 
 CODE = "drift"
+"""It asks for no facts of its own: what the other checks have not read is not compared."""
 REFUSE = "refuse"
 
 
@@ -58,6 +53,5 @@ CHECK = Check(
     level=Level.FAIL,
     description="What the next start differs in from the last one that worked; with `policy: {drift: refuse}`, what breaks stops it.",
     evaluate=evaluate,
-    needs=(VERSIONS, LINKS, MODEL, CACHES, UNITS, IMAGE),
     applies=_is_on,
 )

@@ -76,6 +76,8 @@ def unsaid(scene: Scene, node: str, program: Program | None) -> dict[str, str]:
             for one in deployment.markers
         },
     }
+    if deployment.runtime != "docker":
+        del asked["docker"]
     unread = {key: value.why for key, value in asked.items() if isinstance(value, Unknown)}
     return unread if program is not None else {**unread, **dict.fromkeys(OF_WHAT_RUNS, NOT_RUNNING)}
 
@@ -151,7 +153,7 @@ def _of_what_runs(scene: Scene, node: str, program: Program) -> Iterator[tuple[s
     for path, sha in program.libraries.items():
         if sha is not None:
             yield f"library {path.rpartition('/')[2]}", sha[:12]
-    file = next((word for word in program.argv[:2] if word.startswith("/") and "python" not in word), None)
+    file = next((word for word in program.argv if word.startswith("/") and word.endswith("/vllm")), None)
     if file is not None:
         yield "program", file
 
@@ -164,7 +166,7 @@ def _host(scene: Scene, node: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(versions, Unknown):
         yield from sorted(versions.items())
     docker = scene.fact(node, INSPECTED)
-    if not isinstance(docker, Unknown):
+    if not isinstance(docker, Unknown) and scene.deployment.runtime == "docker":
         yield "docker", docker.version
     yield from _links(scene, node)
     view = scene.nodes.get(node)

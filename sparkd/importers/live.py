@@ -18,7 +18,6 @@ from sparkd.drift.tables import table
 from sparkd.drift.values import same
 from sparkd.drift.veil import veiled
 from sparkd.drift.words import image as image_name
-from sparkd.facts import Fact
 from sparkd.facts.caches import CACHES
 from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.image import IMAGE, Image
@@ -36,7 +35,7 @@ from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_OWNER, unit_name
 from sparkd.model.snapshot import Unknown
 from sparkd.render import rank_specs
 
-DEPLOYMENT = "SPARKD_DEPLOYMENT"
+DEPLOYMENT, RANK = "SPARKD_DEPLOYMENT", "SPARKD_RANK"
 
 QUICK = (PROGRAMS, INSPECTED)
 """What a running rank is read from."""
@@ -153,13 +152,13 @@ def _blind(scene: Scene, node: str) -> Unknown | None:
 
 
 def _unread(scene: Scene) -> Iterator[tuple[str, str]]:
-    """The processes matter to all ranks, Docker only to those that are containers."""
-    needed: tuple[Fact[Any], ...] = (PROGRAMS, INSPECTED) if scene.deployment.runtime == "docker" else (PROGRAMS,)
+    """A rank that runs can be read without Docker; whether one has ended, or never was, only Docker knows."""
     for node in scene.deployment.nodes:
-        for value in (_blind(scene, node), *(scene.fact(node, fact) for fact in needed)):
-            if isinstance(value, Unknown):
-                yield node, value.why
-                break
+        kept: Inspected | Unknown | None = scene.fact(node, INSPECTED)
+        if isinstance(kept, Unknown) and (scene.deployment.runtime != "docker" or _of_rank(scene, node) is not None):
+            kept = None
+        why = (_blind(scene, node), scene.fact(node, PROGRAMS), kept)
+        yield from ((node, one.why) for one in why if isinstance(one, Unknown))
 
 
 def _wanted(scene: Scene, rank: int) -> RankForm:
@@ -203,7 +202,8 @@ def _likeness(scene: Scene, one: _Found, rank: int) -> int:
     deployment, flags = scene.deployment, one.arguments.flags
     marked = (one.program.env or {}).get(DEPLOYMENT)
     if marked is not None or one.program.owner == unit_name(f"sparkd-{deployment.name}-{rank}"):
-        return 100 if marked in (None, deployment.name) else 0
+        same_rank = (one.program.env or {}).get(RANK) in (None, str(rank))  # both nodes of the demo are one machine
+        return 100 if marked in (None, deployment.name) and same_rank else 0
     image = str(((one.container or {}).get("Config") or {}).get("Image", ""))
     return sum(
         (
@@ -230,6 +230,7 @@ def _running(scene: Scene, node: str, found: _Found) -> RankForm:
         program=found.name,
         model=found.arguments.model,
         flags=found.arguments.flags,
+        env_whole=made.env_whole or (found.container is None and scene.deployment.runtime == "docker"),
         env=made.env if found.program.env is None else _own(found.program.env, scene, node, found.container),
     )
 

@@ -79,8 +79,10 @@ def engine(words: Sequence[str]) -> tuple[str, tuple[str, ...], list[str]] | Non
             rest = list(words[at + 1 :])
             served = module.endswith("cli.main") and rest[:1] == ["serve"]
             return _MODULES[module], ("python", "-m", module), rest[1:] if served else rest
-    if _PYTHON.fullmatch(name) and len(words) > 1 and program(words[1:]) == "vllm":
-        return engine(words[1:])  # a venv's script run by its own Python
+    if _PYTHON.fullmatch(name):
+        script = next((at for at, word in enumerate(words) if at and word[:1] != "-"), len(words))
+        if program(words[script:]) == "vllm":
+            return engine(words[script:])  # a venv's script run by its own Python, with or without options
     return None
 
 

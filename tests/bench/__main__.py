@@ -24,6 +24,7 @@ import sparkd
 from .bench import Bench
 from .checks import checks
 from .ctl import ctl
+from .drift import drift
 from .growth import growth
 from .listeners import http
 from .many import many
@@ -38,6 +39,7 @@ BENCHMARKS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "ctl": ctl,
     "http": http,
     "checks": checks,
+    "drift": drift,
     "mute": mute,
     "growth": growth,
     "many": many,

@@ -47,8 +47,12 @@ def is_engine(words: list[str]) -> bool:
     first = words[0]
     if TITLE.match(first) or os.path.basename(first) in PROGRAMS:
         return True
-    at = 1 if os.path.basename(first).startswith("python") else 0
-    rest = words[at : at + 2]
+    rest = words
+    if os.path.basename(first).startswith("python"):
+        # `python -u /opt/vllm/bin/vllm serve`: options of the interpreter come first.
+        at = next((at for at, word in enumerate(words) if at and (word[:1] != "-" or word == "-m")), len(words))
+        rest = words[at:]
+    rest = rest[:2]
     if len(rest) < 2:
         return False
     return (os.path.basename(rest[0]) == "vllm" and rest[1] == "serve") or (rest[0] == "-m" and rest[1] in MODULES)

@@ -199,6 +199,14 @@ def test_an_engine_of_somebody_else_is_not_taken_for_this_one() -> None:
     assert (seen.absent, seen.side.ranks[0].flags and seen.side.ranks[0].flags["max-num-seqs"]) == ((0,), 4)
 
 
+def test_two_ranks_on_one_machine_are_told_apart_by_their_marks() -> None:
+    """The demo's nodes are one machine: each sees the processes of both."""
+    both = scene()
+    found = (program("spark1"), program("spark2", add=("--seed", "3")))
+    both = replace(both, facts={**both.facts, **{(node, PROGRAMS.name): found for node in NODES}})
+    assert [(form.flags or {}).get("seed") for form in live(both).side.ranks] == [None, 3]
+
+
 def test_a_rank_that_has_ended_is_read_from_docker() -> None:
     seen = live(scene(dict.fromkeys(NODES)))
     assert (seen.absent, seen.ended) == ((), (0, 1))
@@ -224,8 +232,13 @@ def test_where_nothing_runs_it_is_what_the_next_start_makes() -> None:
 
 
 def test_a_node_that_cannot_be_read_is_said_and_the_other_compared() -> None:
-    seen = live(scene(docker={"spark2": Unknown("docker is mute", 0.0)}))
+    mute = {"spark2": Unknown("docker is mute", 0.0)}
+    seen = live(scene({"spark2": None}, mute))
     assert (seen.unread, [form.rank for form in seen.side.ranks]) == ({"spark2": "docker is mute"}, [0])
+    running = live(scene(docker=mute))
+    assert (running.unread, running.side.ranks[1].container) == ({}, None), "a process tells of itself"
+    found = compare(beside(live(scene()).side, running), running.side)
+    assert {one.name for one in found} == {"NCCL_VERSION", "CUDA_VERSION"}, "of its image, which nobody could ask"
 
 
 def test_what_could_not_be_read_is_no_difference() -> None:
