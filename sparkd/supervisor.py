@@ -16,23 +16,19 @@ import structlog
 from anyio.abc import TaskGroup
 
 from sparkd import clock, reboots
-from sparkd.act.canary import warm_up
 from sparkd.act.hands import Hands
 from sparkd.asking import Asking
 from sparkd.checker import Checker
 from sparkd.chronicle import Chronicle
 from sparkd.decide.machine import step
-from sparkd.drift.known_good import KIND as KNOWN_GOOD
-from sparkd.drifting.drifter import Drifter
-from sparkd.drifting.recording import Recording
-from sparkd.drifting.store import Record, Store
+from sparkd.drifting.drifter import Drifter, drifter
 from sparkd.inflight import InFlight
 from sparkd.journal import Journal, JournalError
 from sparkd.ledger import Ledger, durable
 from sparkd.metrics import Counters
 from sparkd.model.config import Cluster, Config, Deployment
-from sparkd.model.decision import STARTING, Decision, Intent, State, WarmUp
-from sparkd.model.snapshot import Canary, Outcome, Snapshot
+from sparkd.model.decision import STARTING, Decision, Intent, State
+from sparkd.model.snapshot import Outcome, Snapshot
 from sparkd.observe import NodeAccess, Observer
 from sparkd.observe.survey import Surveyor
 
@@ -79,9 +75,7 @@ class Supervisor:
         self.chronicle = Chronicle(self.journal, self.counters)
         asking = Asking(self.access, self.owner, Path(self.cluster.paths.state))
         surveyor = Surveyor(self.access, self.owner)
-        store = Store(self.captures.parent / KNOWN_GOOD)
-        recording = Recording(store, self._measure, self._recorded)
-        self.drifter = Drifter(surveyor, self.owner, self.ledger, store, recording)
+        self.drifter = drifter(surveyor, self.owner, self.ledger, self.captures.parent, self._hands, self._record)
         self.checker = Checker(surveyor, asking, self.owner, self.wake, self.drifter.before_start)
         self._observer = Observer(self.cluster, self.access, self.owner)
         self.in_flight = InFlight(self._hands, self._ended, self.wake)
@@ -292,17 +286,6 @@ class Supervisor:
 
     async def _ended(self, name: str, started_at: float, outcome: Outcome) -> None:
         await self.chronicle.ended(name, self.states[name], self.intents[name], started_at, outcome)
-
-    async def _measure(self, name: str) -> Canary:
-        """A request of some tokens, beside the loop's own."""
-        policy = self.deployments[name].policy
-        return await warm_up(self._hands(name), WarmUp(self.states[name].generation, policy.canary_timeout))
-
-    async def _recorded(self, name: str, record: Record) -> None:
-        said = "blessed" if record.pinned else "it has answered for a while"
-        await self._record(
-            name, "known-good", f"generation {record.generation} is recorded as known-good: {said}", "known-good"
-        )
 
     def _hands(self, name: str) -> Hands:
         starting = {

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from sparkd.ctl.answers import Drift, Status, read
+from sparkd.ctl.answers import Status, read
 from sparkd.ctl.client import Api, quote
+from sparkd.ctl.drift_answers import Drift
 from sparkd.ctl.errors import DIFFERENT, FAILED
 from sparkd.ctl.findings import screen
 from sparkd.ctl.names import pick

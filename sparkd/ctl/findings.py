@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.ctl.answers import Difference, Drift
+from sparkd.ctl.drift_answers import Difference, Drift
 from sparkd.ctl.text import Terminal, count, labelled, listing, wrap
 from sparkd.model.words import short
 

@@ -15,8 +15,9 @@ from typing import Any
 import click
 
 from sparkd.ctl import drift
-from sparkd.ctl.answers import Record, Records, Status, read
+from sparkd.ctl.answers import Status, read
 from sparkd.ctl.client import Api, quote
+from sparkd.ctl.drift_answers import Record, Records
 from sparkd.ctl.errors import CtlError, NotConfirmed, Usage
 from sparkd.ctl.names import pick
 from sparkd.ctl.text import Cell, Terminal, say, table, terminal

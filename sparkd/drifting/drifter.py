@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import structlog
 from anyio.abc import TaskGroup
 
 from sparkd import clock
+from sparkd.act.canary import warm_up
+from sparkd.act.hands import Hands
 from sparkd.checks.scene import Scene
+from sparkd.drift.known_good import KIND
 from sparkd.drift.report import Drift
 from sparkd.drifting.comparing import slower, with_known, with_wanted
 from sparkd.drifting.recording import Recording
@@ -19,8 +23,8 @@ from sparkd.errors import SparkdError
 from sparkd.importers.live import live, reading, wanted
 from sparkd.ledger import Ledger
 from sparkd.model.config import Deployment
-from sparkd.model.decision import ASK_ENGINE, Phase
-from sparkd.model.snapshot import Snapshot
+from sparkd.model.decision import ASK_ENGINE, Phase, WarmUp
+from sparkd.model.snapshot import Canary, Snapshot
 from sparkd.observe.survey import Surveyor
 
 log = structlog.get_logger("sparkd")
@@ -159,6 +163,28 @@ class Drifter:
             return scene
         scene = await self.surveyor.survey(blank, [reading(quick=True)])
         return replace(scene, facts=_over(before.facts, scene.facts), answers=_over(before.answers, scene.answers))
+
+
+def drifter(
+    surveyor: Surveyor,
+    owner: str,
+    ledger: Ledger,
+    state: Path,
+    hands: Callable[[str], Hands],
+    happened: Callable[[str, str, str, str], Awaitable[None]],
+) -> Drifter:
+    """All parts of it. `state`: the daemon's own folder; `happened`: writes deployment, kind, sentence, reason down."""
+
+    async def ask(name: str) -> Canary:
+        timeout_s = ledger.running(name).policy.canary_timeout
+        return await warm_up(hands(name), WarmUp(ledger.states[name].generation, timeout_s))
+
+    async def recorded(name: str, record: Record) -> None:
+        why = "blessed" if record.pinned else "it has answered for a while"
+        await happened(name, KIND, f"generation {record.generation} is recorded as known-good: {why}", KIND)
+
+    store = Store(state / KIND)
+    return Drifter(surveyor, owner, ledger, store, Recording(store, ask, recorded))
 
 
 def _over(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> dict[Any, Any]:

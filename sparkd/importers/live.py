@@ -31,11 +31,9 @@ from sparkd.importers import inspect, programs
 from sparkd.importers.around import around, asks, changed_in, unsaid, without
 from sparkd.importers.rendered import form_of
 from sparkd.model.check import Level
-from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_OWNER, unit_name
+from sparkd.model.rank import IDENTITY, LABEL_DEPLOYMENT, LABEL_OWNER, unit_name
 from sparkd.model.snapshot import Unknown
 from sparkd.render import rank_specs
-
-DEPLOYMENT, RANK = "SPARKD_DEPLOYMENT", "SPARKD_RANK"
 
 QUICK = (PROGRAMS, INSPECTED)
 """What a running rank is read from."""
@@ -200,10 +198,11 @@ def _engines(scene: Scene, node: str) -> Iterator[_Found]:
 def _likeness(scene: Scene, one: _Found, rank: int) -> int:
     """How much of this deployment the engine has; 0 for one that is somebody else's."""
     deployment, flags = scene.deployment, one.arguments.flags
-    marked = (one.program.env or {}).get(DEPLOYMENT)
-    if marked is not None or one.program.owner == unit_name(f"sparkd-{deployment.name}-{rank}"):
-        same_rank = (one.program.env or {}).get(RANK) in (None, str(rank))  # both nodes of the demo are one machine
-        return 100 if marked in (None, deployment.name) and same_rank else 0
+    marks = [(one.program.env or {}).get(name) for name in IDENTITY]
+    if any(marks) or one.program.owner == unit_name(f"sparkd-{deployment.name}-{rank}"):
+        owner, name, _, number = marks  # another sparkd may have a deployment of this name, on this very machine
+        ours = owner in (None, scene.owner) and name in (None, deployment.name) and number in (None, str(rank))
+        return 100 if ours else 0
     image = str(((one.container or {}).get("Config") or {}).get("Image", ""))
     return sum(
         (

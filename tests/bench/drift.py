@@ -29,5 +29,5 @@ def drift(bench: Bench) -> Iterator[Row]:
         value=median(took),
         limit=ALLOWED_S,
         spread=f"least {min(took):.2f}, most {max(took):.2f}, n {len(took)}",
-        note=f"{', '.join(sorted(different)) or 'no'} difference, {len(runs[-1]['unread'])} nodes unread; without Docker, which the bench has not",
+        note=f"found: {', '.join(sorted(different)) or 'nothing'}; without Docker, which the bench has not",
     )

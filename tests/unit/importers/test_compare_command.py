@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 
 from sparkd.cli import cli
 from sparkd.compare_cli import KIND_NAMES
-from sparkd.ctl.answers import Drift, read
+from sparkd.ctl.answers import read
+from sparkd.ctl.drift_answers import Drift
 from sparkd.ctl.findings import screen
 from sparkd.ctl.text import Terminal
 from sparkd.drift import compare

@@ -193,6 +193,7 @@ def test_a_container_that_only_sleeps_is_read_by_the_process_in_it() -> None:
 
 
 def test_an_engine_of_somebody_else_is_not_taken_for_this_one() -> None:
+    assert live(scene({"spark1": program("spark1", SPARKD_OWNER="them")})).ended == (0,)
     other = program("spark1", SPARKD_DEPLOYMENT="other")
     docker = {"spark1": replace(inspected("spark1"), containers={})}
     seen = live(scene({"spark1": other}, docker))

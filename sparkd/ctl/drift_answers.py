@@ -1,0 +1,53 @@
+"""The daemon's JSON about drift and known-good records -> typed values.
+
+As in `answers`, annotations must stay real types here, so there is no `from __future__ import annotations`.
+"""
+
+from typing import NamedTuple
+
+
+class Difference(NamedTuple):
+    """One difference of `ctl drift` and `compare`."""
+
+    severity: str
+    kind: str
+    name: str
+    rank: int | None = None
+    node: str | None = None
+    known: object = None
+    live: object = None
+    why: str | None = None
+    fix: str | None = None
+
+
+class Drift(NamedTuple):
+    """`unread`: node -> why. `absent` ranks do not run: the next start is compared."""
+
+    against: str
+    live: str
+    findings: tuple[Difference, ...] = ()
+    seconds: float = 0.0
+    unread: object = None
+    absent: tuple[int, ...] = ()
+    ended: tuple[int, ...] = ()
+    not_compared: tuple[str, ...] = ()
+
+
+class Record(NamedTuple):
+    """What worked, as it was recorded. `reference`: it is what everything is compared with."""
+
+    deployment: str
+    generation: int
+    recorded: str = ""
+    note: str | None = None
+    pinned: bool = False
+    reference: bool = False
+    measured: object = None
+    text: str = ""
+    deployment_file: str | None = None
+    file: str = ""
+
+
+class Records(NamedTuple):
+    deployment: str
+    known_good: tuple[Record, ...] = ()
