@@ -60,6 +60,7 @@ class Routes:
             "/api/v1/deployments/{name}/checks": self.checks,
             "/api/v1/deployments/{name}/cleanup": self.cleanup,
             "/api/v1/deployments/{name}/drift": self.drift,
+            "/api/v1/deployments/{name}/build": self.build,
             "/api/v1/deployments/{name}/known-good": self.known_good,
             "/api/v1/deployments/{name}/known-good/{generation}": self.record,
             "/api/v1/deployments/{name}/known-good/{generation}/diff/{other}": self.apart,
@@ -130,6 +131,11 @@ class Routes:
         await self.gate.writer(request)
         against = parse.against(request.query)
         return answer(await self.service.drifts(self._name(request)).drift(against))
+
+    async def build(self, request: web.Request) -> web.Response:
+        """How the image was built, read on every node now."""
+        await self.gate.writer(request)
+        return answer(await self.service.drifts(self._name(request)).build())
 
     async def known_good(self, request: web.Request) -> web.Response:
         """What worked, as far as it was recorded."""

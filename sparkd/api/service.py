@@ -96,6 +96,10 @@ class Drifts(Protocol):
         """A comparison made now. `against`: known-good, wanted, or the number of a generation. Raises NotFound, Conflict."""
         ...
 
+    async def build(self) -> Mapping[str, Any]:
+        """How the image was built, as its own file on each node says, and in what the nodes differ."""
+        ...
+
     async def listing(self) -> Mapping[str, Any]:
         """What is recorded, without the ranks."""
         ...

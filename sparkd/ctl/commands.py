@@ -117,8 +117,9 @@ def check(api: Api, name: str | None, listing: bool, as_json: bool) -> int:
     metavar="known-good|wanted|GENERATION",
     help="What to compare with: what worked (default), the files, or what was recorded of a generation.",
 )
+@click.option("--build", is_flag=True, help="How the image was built (commits, PRs, date), on every node.")
 @verb
-def drift(api: Api, name: str | None, against: str | None, as_json: bool) -> int:
+def drift(api: Api, name: str | None, against: str | None, build: bool, as_json: bool) -> int:
     """What is different from when it last worked.
 
     Compares how its ranks really run (or, where nothing runs, the next start)
@@ -129,10 +130,11 @@ def drift(api: Api, name: str | None, against: str | None, as_json: bool) -> int
     \b
     sparkd ctl drift
     sparkd ctl drift ds4-flash --against wanted
+    sparkd ctl drift --build
     """
-    from sparkd.ctl.drift import show_drift
+    from sparkd.ctl.drift import show_build, show_drift
 
-    return show_drift(api, name, against, as_json)
+    return show_build(api, name, as_json) if build else show_drift(api, name, against, as_json)
 
 
 @ctl.command()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from sparkd.ctl.answers import Status, read
 from sparkd.ctl.client import Api, quote
-from sparkd.ctl.drift_answers import Drift
+from sparkd.ctl.drift_answers import Build, Drift
 from sparkd.ctl.errors import DIFFERENT, FAILED
 from sparkd.ctl.findings import screen
 from sparkd.ctl.names import pick
-from sparkd.ctl.text import Terminal, clean, listing, terminal, wrap
+from sparkd.ctl.text import Cell, Terminal, clean, listing, table, terminal, wrap
 
 DRIFT_S = 30.0
 """Two surveys of 8 s, and the moment that a node may take to be connected."""
@@ -23,6 +23,39 @@ def show_drift(api: Api, name: str | None, against: str | None, as_json: bool) -
     deployment = pick(read(Status, api.get("/api/v1/status")), name)
     patient = Api(api.path, DRIFT_S)
     return show(patient.get(f"/api/v1/deployments/{quote(deployment.name)}/drift", against=against), as_json)
+
+
+def show_build(api: Api, name: str | None, as_json: bool) -> int:
+    """What the image says of its own making, a column for each node; exits like a comparison of the nodes."""
+    deployment = pick(read(Status, api.get("/api/v1/status")), name)
+    raw = Api(api.path, DRIFT_S).get(f"/api/v1/deployments/{quote(deployment.name)}/build")
+    found = read(Build, raw)
+    if as_json:
+        print(json.dumps(raw, indent=2))
+    else:
+        print("\n".join(_build(found, terminal())))
+    return FAILED if found.unread else DIFFERENT if found.findings else 0
+
+
+def _build(found: Build, term: Terminal) -> Iterator[str]:
+    nodes = found.nodes if isinstance(found.nodes, dict) else {}
+    keys = list(dict.fromkeys(key for said in nodes.values() for key in said or ()))
+    yield term.paint(f"{found.image or found.deployment}, by its own {found.path}:", "bold")
+    if keys:
+        rows = [[Cell(key), *(_cell(nodes.values(), said, key) for said in nodes.values())] for key in keys]
+        yield from table(("KEY", *nodes), rows, term)
+    else:
+        yield "  it says nothing of how it was built"
+    for node, why in sorted(found.unread.items()) if isinstance(found.unread, dict) else ():
+        yield from (
+            term.paint(line, "red") for line in wrap(f"{node} could not be read: {clean(str(why))}.", term.width)
+        )
+
+
+def _cell(every: Collection[Any], said: Any, key: str) -> Cell:
+    """Red where the nodes do not say the same."""
+    alike = len({(one or {}).get(key) for one in every}) == 1
+    return Cell(clean(str((said or {}).get(key, "-"))), "" if alike else "red")
 
 
 def show(raw: dict[str, Any], as_json: bool) -> int:

@@ -51,3 +51,14 @@ class Record(NamedTuple):
 class Records(NamedTuple):
     deployment: str
     known_good: tuple[Record, ...] = ()
+
+
+class Build(NamedTuple):
+    """`nodes`: node -> what the image's file says there, None where it has none."""
+
+    deployment: str
+    path: str
+    nodes: object
+    findings: tuple[Difference, ...] = ()
+    image: str | None = None
+    unread: object = None

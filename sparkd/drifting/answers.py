@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from sparkd import clock, drift
 from sparkd.api import Conflict, NotFound, Unwritable
+from sparkd.checks.build_metadata import values
+from sparkd.drift import between
+from sparkd.drift.form import RankForm, Side
 from sparkd.drift.report import Drift
 from sparkd.drifting.drifter import Drifter, NothingToCompare
 from sparkd.drifting.store import Record
+from sparkd.importers.around import metadata
 from sparkd.importers.live import live
 from sparkd.model.decision import Phase
-from sparkd.model.snapshot import Snapshot
+from sparkd.model.snapshot import Snapshot, Unknown
 from sparkd.status import rfc3339
 
 if TYPE_CHECKING:
@@ -39,6 +43,28 @@ class Drifts:
             refusal = NotFound if nothing.named else Conflict
             raise refusal(nothing.text, nothing.fix) from nothing
         return found.as_json(self.name, rfc3339(clock.wall() - (clock.now() - found.at)))
+
+    async def build(self) -> Json:
+        """How the image was built, as its own file on each node says, and in what they differ."""
+        supervisor, name = self.supervisor, self.name
+        deployment, seen = supervisor.deployments[name], await self._seen()
+        scene = await self._drifter.scene(deployment, seen, keep=False)
+        said = {node: scene.answer(metadata(deployment, node)) for node in deployment.nodes}
+        read = {node: values(text) if isinstance(text, str) else None for node, text in said.items()}
+        forms = (
+            RankForm(rank=rank, node=node, files={f"build {key}": value for key, value in (read[node] or {}).items()})
+            for rank, node in enumerate(deployment.nodes)
+            if not isinstance(said[node], Unknown)
+        )
+        return {
+            "schema": 1,
+            "deployment": name,
+            "image": deployment.image,
+            "path": metadata(deployment, deployment.nodes[0]).path,
+            "nodes": read,
+            "unread": {node: text.why for node, text in said.items() if isinstance(text, Unknown)},
+            "findings": [one.as_json() for one in between.ranks(Side(label="", kind="live", ranks=tuple(forms)))],
+        }
 
     async def listing(self) -> Json:
         records = await self._drifter.store.records(self.name)

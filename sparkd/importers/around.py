@@ -43,14 +43,15 @@ def asks(scene: Scene, node: str) -> Iterator[Ask]:
     for marker in deployment.markers:
         yield Text(node, *where(deployment, str(marker["path"])))
     if deployment.image is not None:
-        yield _metadata(deployment, node)
+        yield metadata(deployment, node)
 
 
 def changed_in(node: str, container: str) -> Ask:
     return Changes(node, Place("container", container))
 
 
-def _metadata(deployment: Deployment, node: str) -> Text:
+def metadata(deployment: Deployment, node: str) -> Text:
+    """The question for the file that says how the deployment's image was built."""
     return Text(node, *where(deployment, str(deployment.build_metadata.get("path", METADATA))))
 
 
@@ -68,7 +69,7 @@ def unsaid(scene: Scene, node: str, program: Program | None) -> dict[str, str]:
     deployment = scene.deployment
     asked: dict[str, object] = {
         **{key: scene.fact(node, fact) for key, fact in _SAID_BY},
-        "build ": scene.answer(_metadata(deployment, node)) if deployment.image is not None else None,
+        "build ": scene.answer(metadata(deployment, node)) if deployment.image is not None else None,
         "swap": scene.nodes[node].memory if node in scene.nodes else None,
         "changed ": scene.answer(changed_in(node, program.owner)) if program and len(program.owner) == 64 else None,
         **{
@@ -123,7 +124,7 @@ def _files(scene: Scene, node: str, program: Program | None) -> Iterator[tuple[s
         if not isinstance(text, Unknown):
             yield _marker(marker, text)
     if scene.deployment.image is not None:
-        built = scene.answer(_metadata(scene.deployment, node))
+        built = scene.answer(metadata(scene.deployment, node))
         if isinstance(built, str):
             yield from ((f"build {key}", value) for key, value in build_values(built).items() if value)
     if program is not None:

@@ -112,6 +112,9 @@ class Recorded:
     async def drift(self, against: str | None) -> Mapping[str, Any]:
         return {"schema": 1, "drift": self.name, "against": against}
 
+    async def build(self) -> Mapping[str, Any]:
+        return {"schema": 1, "nodes": {}}
+
     async def listing(self) -> Mapping[str, Any]:
         return {"schema": 1, "known_good": []}
 

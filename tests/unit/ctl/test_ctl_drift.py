@@ -117,6 +117,45 @@ def test_a_blessing_says_which_and_why() -> None:
     assert (done.returncode, "Generation 12" in done.stdout) == (0, True)
 
 
+def test_how_the_image_was_built_on_each_node() -> None:
+    """The first report nearly rebuilt for commits that its build had."""
+    one = {"vllm_commit": "48cebd4ad", "vllm_prs": "41834"}
+    built: Json = {
+        "schema": 1,
+        "deployment": "ds4-flash",
+        "image": "dgx-vllm:nightly",
+        "path": "/workspace/build-metadata.yaml",
+    }
+    with daemon(serving()) as server:
+        server.answers[f"{BASE}/build"] = {
+            **built,
+            "nodes": {"spark1": one, "spark2": one},
+            "unread": {},
+            "findings": [],
+        }
+        same = sparkd(server.socket_path, "ctl", "drift", "--build")
+        other = {**one, "vllm_commit": "0badcafe"}
+        found = {**built, "nodes": {"spark1": one, "spark2": other}, "findings": [{**SEQS, "kind": "rank"}]}
+        server.answers[f"{BASE}/build"] = {**found, "unread": {}}
+        apart = sparkd(server.socket_path, "ctl", "drift", "--build")
+        server.answers[f"{BASE}/build"] = {
+            **built,
+            "nodes": {"spark1": None},
+            "unread": {"spark2": "mute"},
+            "findings": [],
+        }
+        unread = sparkd(server.socket_path, "ctl", "drift", "--build")
+    assert (same.returncode, apart.returncode, unread.returncode) == (0, 5, 1)
+    assert apart.stdout.splitlines() == [
+        "dgx-vllm:nightly, by its own /workspace/build-metadata.yaml:",
+        "  KEY          spark1     spark2",
+        "  vllm_commit  48cebd4ad  0badcafe",
+        "  vllm_prs     41834      41834",
+    ]
+    assert "says nothing" in unread.stdout
+    assert "mute" in unread.stdout
+
+
 # ------------------------------------------------------------------------------------------------------------ rollback
 
 

@@ -242,6 +242,22 @@ def test_a_node_that_cannot_be_read_is_said_and_the_other_compared() -> None:
     assert {one.name for one in found} == {"NCCL_VERSION", "CUDA_VERSION"}, "of its image, which nobody could ask"
 
 
+def test_ranks_without_containers_are_read_by_their_units() -> None:
+    """A transient unit of sparkd, and beside it what systemd gives every process."""
+    alone: dict[str, Any] = {"runtime": "process", "image": None, "user": "ranks"}
+    given = {"INVOCATION_ID": "1", "JOURNAL_STREAM": "8:1", "LANG": "C.UTF-8", "USER": "ranks", "SYSTEMD_EXEC_PID": "4"}
+    programs = {}
+    for node in NODES:
+        spec = rank_specs(replace(DEPLOYMENT, **alone), CLUSTER.nodes, "us", 7)[NODES.index(node)]
+        env = {**spec.env, **given}
+        programs[node] = replace(program(node), owner=f"sparkd-demo-{spec.rank}.service", env=env)
+    at = scene(programs, {node: Unknown("there is no Docker here", 0.0) for node in NODES}, **alone)
+    at = replace(at, nodes={node: replace(view(node), units=()) for node in NODES})
+    seen = live(at)
+    assert (seen.unread, seen.absent, seen.side.ranks[0].container) == ({}, (), None)
+    assert compare(beside(seen.side, wanted(at)), wanted(at).side) == ()
+
+
 def test_what_could_not_be_read_is_no_difference() -> None:
     unread = {fact: {"spark2": Unknown("too late", 0.0)} for fact in (VERSIONS, LINKS, MODEL, CACHES)}
     assert differences(scene(), scene(around=unread)) == []
