@@ -124,4 +124,11 @@ def test_a_pair_started_by_hand_is_compared_to_the_word(recorded: Daemon) -> Non
     by_hand(recorded, lambda rank: None)
     code, found = drift(recorded)
     assert (code, serious(found)) == (0, {}), found
+
+    # A mod that a person copied into the running container of one rank (first field report).
+    recorded.worker.write("/tmp/mod.py", "import torch\n")
+    recorded.worker.docker("cp", "/tmp/mod.py", f"{BY_HAND}:/usr/lib/python3/mxfp4.py")
+    code, found = drift(recorded)
+    (mod,) = [one for one in found["findings"] if one["severity"] != "benign"]
+    assert (code, mod["name"], mod["kind"], mod["node"]) == (5, "changed /usr/lib/python3/mxfp4.py", "file", "spark2")
     assert SECRET not in recorded.log(2000)

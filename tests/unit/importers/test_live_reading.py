@@ -242,6 +242,14 @@ def test_a_node_that_cannot_be_read_is_said_and_the_other_compared() -> None:
     assert {one.name for one in found} == {"NCCL_VERSION", "CUDA_VERSION"}, "of its image, which nobody could ask"
 
 
+def test_json_whose_quotes_were_eaten_is_named_as_that() -> None:
+    """`ssh … docker exec … bash -c` took them; older engines ran on without a word (first field report)."""
+    eaten = {node: program(node, add=("--compilation-config", "{cudagraph_mode:FULL_AND_PIECEWISE}")) for node in NODES}
+    (found,) = differences(scene(), scene(eaten))
+    assert (found.name, str(found.severity), found.rank) == ("--compilation-config", "breaks", None)
+    assert "quotes of its JSON were eaten" in str(found.why)
+
+
 def test_ranks_without_containers_are_read_by_their_units() -> None:
     """A transient unit of sparkd, and beside it what systemd gives every process."""
     alone: dict[str, Any] = {"runtime": "process", "image": None, "user": "ranks"}
