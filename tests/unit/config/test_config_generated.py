@@ -304,7 +304,7 @@ VARIABLES: dict[tuple[str, str], str] = {
     ("HTTP__LISTEN", "\x1b[31m"): r"HTTP__LISTEN: `\x1b[31m` is not HOST:PORT (write 127.0.0.1:9477",
     ("HTTP__TOKEN_FILE", "\udcff"): "HTTP__TOKEN_FILE: `\ufffd` is relative: to which node's folder? (write the path",
     ("CLEANUP__SWAPOFF", "maybe"): 'CLEANUP__SWAPOFF: expected true or false, found the text "maybe" (write true or f',
-    ("CHECKS__SWAP", "loud"): "CHECKS__SWAP: `loud` means nothing here (write off or warn or refuse)",
+    ("CHECKS__SWAP", "loud"): "CHECKS__SWAP: `loud` means nothing here (write off or warn or fail)",
     ("PATHS__RUN", "run"): "PATHS__RUN: `run` is relative: to which node's folder? (write the path from `/`)",
     ("NOTIFY__WEBHOOK", "{}"): 'NOTIFY__WEBHOOK: expected a mapping, found the text "{}" (write {url: …}; known here:',
 }
