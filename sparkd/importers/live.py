@@ -263,7 +263,7 @@ def _kept(scene: Scene, node: str) -> RankForm | None:
         labels = one["Config"].get("Labels") or {}
         if labels.get(LABEL_DEPLOYMENT) == scene.deployment.name and labels.get(LABEL_OWNER) == scene.owner:
             labelled.append(one)
-        elif LABEL_DEPLOYMENT not in labels and _same_image(scene, one):
+        elif not any(str(label).startswith("io.sparkd.") for label in labels) and _same_image(scene, one):
             alike.append(one)
     kept = max(labelled, key=lambda one: str(one.get("Created", "")), default=alike[0] if len(alike) == 1 else None)
     return None if kept is None else _made(scene, node, kept)

@@ -225,6 +225,16 @@ def test_a_rank_that_has_ended_is_read_from_docker() -> None:
     )
 
 
+def test_a_container_that_sparkd_only_looks_into_is_no_rank() -> None:
+    looked = {}
+    for node in NODES:
+        made = inspected(node)
+        container = made.containers[IDS[node]]
+        config = {**container["Config"], "Cmd": ["-"], "Labels": {"io.sparkd.look": "us"}}
+        looked[node] = replace(made, containers={IDS[node]: {**container, "Config": config}})
+    assert live(scene(dict.fromkeys(NODES), looked)).absent == (0, 1)
+
+
 def test_where_nothing_runs_it_is_what_the_next_start_makes() -> None:
     nothing = {node: replace(inspected(node), containers={}) for node in NODES}
     seen = live(scene(dict.fromkeys(NODES), nothing, args={**DEPLOYMENT.args, "max-num-seqs": 2}))
