@@ -22,7 +22,7 @@ generation = click.option(
 @click.option("--note", default="", metavar="TEXT", help="Why this one; kept with it.")
 @verb
 def bless(api: Api, name: str | None, generation: int | None, note: str, as_json: bool) -> int:
-    """Say that this is how it should be: everything is compared with it.
+    """Say that this is how it should be, to be compared with.
 
     A generation that has answered for a while is recorded by itself; a blessed
     one stays what counts until another is blessed.
@@ -48,7 +48,7 @@ def known_good() -> None:
 @name
 @verb
 def list_records(api: Api, name: str | None, as_json: bool) -> int:
-    """The recorded generations, with what was measured, the latest last.
+    """The recorded generations, with what was measured.
 
     \b
     sparkd ctl known-good list ds4-flash
@@ -95,9 +95,10 @@ def diff_records(api: Api, before: int, after: int, name: str | None, as_json: b
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @verb
 def roll_back(api: Api, name: str | None, generation: int | None, yes: bool, as_json: bool) -> int:
-    """Put the deployment file of that time back; the present one is kept.
+    """Put the deployment file of that time back.
 
-    Shows the difference and asks. It counts from the next start on.
+    Shows the difference, asks, and keeps the present file beside it. What was
+    put back counts from the next start on.
 
     \b
     sparkd ctl known-good rollback --generation 12
