@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 
 from sparkd import clock, parsers
 from sparkd.decide.asking import quiet, where
+from sparkd.drift import tables
 from sparkd.engines.flags import FlagTable, parse_table
 from sparkd.errors import DockerError, HostError
 from sparkd.model.config import Deployment
@@ -76,7 +77,7 @@ class Asking:
         """Of the engine on the first node that has it. Costs an inspect; never raises for a Docker that is not there."""
         if not _askable(deployment):
             return Told(None, "")
-        tables, why = await self._known(), ""
+        known, why = await self._known(), ""
         for node in deployment.nodes:
             inside = self.access[node].inside
             if inside is None:
@@ -90,8 +91,8 @@ class Asking:
             except TimeoutError:
                 why = f"no answer in {KEY_S:g} s"
                 continue
-            if key in tables:
-                return Told(tables[key])
+            if key in known:
+                return Told(known[key])
             if key in self._failed:
                 why = self._failed[key][1]
         why = why or self._lost.get(deployment.name, "")
@@ -106,6 +107,7 @@ class Asking:
     async def _known(self) -> dict[EngineKey, FlagTable]:
         if self._tables is None:
             self._tables = await anyio.to_thread.run_sync(parsers.read, self.state)
+            tables.know(parsers.by_image(self._tables))
         return self._tables
 
     # ------------------------------------------------------------------------------------------------- in the background
@@ -175,7 +177,7 @@ class Asking:
         access = self.access[node]
         if not _askable(deployment) or access.inside is None or access.throwaway is None:
             return
-        tables = await self._known()
+        known = await self._known()
         try:
             located = await locate(access.inside, deployment, self.owner, node)
         except (DockerError, HostError) as error:
@@ -183,7 +185,7 @@ class Asking:
             return
         self._lost.pop(deployment.name, None)
         failed = located is not None and clock.now() < self._failed.get(located.key, (0.0, ""))[0]
-        if located is None or located.key in tables or failed:
+        if located is None or located.key in known or failed:
             return
         await self._run(access.throwaway, located, deployment, node)
 
@@ -204,6 +206,7 @@ class Asking:
             # Without room on the disk it counts until sparkd ends, and is asked again after that.
             log.warning("an engine's answer could not be kept", deployment=deployment.name, why=str(error))
         (await self._known())[located.key] = table
+        tables.know(parsers.by_image({located.key: table}))
         log.info("asked an engine", deployment=deployment.name, node=node, seconds=round(clock.now() - began, 1))
         self.answered(deployment.name)
 

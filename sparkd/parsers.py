@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from sparkd.engines.flags import FlagTable, parse_table
@@ -19,16 +20,14 @@ MOST = 32
 SCHEMA = 1
 
 
-def by_image(state: Path) -> dict[str, FlagTable]:
-    """Image id -> what its own engine said, for `engines.flags.table_for`; without those that depend on mounts.
-
-    Reads the disk: a few files. Never raises; what cannot be read is as if it had never been asked.
-    """
-    return {key.image_id: table for key, table in read(state).items() if not key.stamp}
+def by_image(found: Mapping[EngineKey, FlagTable]) -> dict[str, FlagTable]:
+    """Image id -> what its own engine said, for `engines.flags.table_for`; without those that depend on mounts."""
+    return {key.image_id: table for key, table in found.items() if not key.stamp}
 
 
 def read(state: Path) -> dict[EngineKey, FlagTable]:
-    """Every answer that is kept, oldest first."""
+    """Every answer that is kept, oldest first. Reads the disk: a few files. Never raises; what cannot be read is as if
+    it had never been asked."""
     found: dict[EngineKey, FlagTable] = {}
     for path in _files(state / FOLDER):
         try:

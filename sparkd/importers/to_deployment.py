@@ -11,10 +11,11 @@ from sparkd.drift import between
 from sparkd.drift.container import READ_ONLY
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.rules import PER_NODE, matches
+from sparkd.drift.tables import table
 from sparkd.drift.values import NotJson
 from sparkd.drift.veil import hides
 from sparkd.drift.yaml import dump
-from sparkd.engines.flags import JSON_KINDS, Flag, shipped
+from sparkd.engines.flags import JSON_KINDS, Flag
 
 _PLACED = ("nnodes", "node-rank", "master-addr", "master-port", "headless", "host", "port", "served-model-name")
 """Flags that sparkd gives by itself, from keys of the file."""
@@ -92,9 +93,9 @@ def _node(side: Side, at: int) -> str:
 
 
 def _args(form: RankForm, notes: list[str]) -> Iterator[tuple[str, Any]]:
-    table = shipped(form.engine)
+    flags = table(form.engine, form.image_id).flags
     for name, value in (form.flags or {}).items():
-        flag = table.flags.get(name)
+        flag = flags.get(name)
         if name in _PLACED or value is None:
             continue
         if hides(name):
