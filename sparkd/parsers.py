@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from sparkd.engines.flags import FlagTable, parse_table
@@ -17,6 +20,8 @@ from sparkd.model.engine_key import EngineKey
 FOLDER = "parsers"
 MOST = 32
 """Answers that are kept, the newest; each has 60 kB."""
+MOST_BYTES = 16 << 20
+"""Of one file: an engine may say 4 MiB, which as JSON in JSON's most careful spelling are at most three times that."""
 SCHEMA = 1
 
 
@@ -31,12 +36,12 @@ def read(state: Path) -> dict[EngineKey, FlagTable]:
     found: dict[EngineKey, FlagTable] = {}
     for path in _files(state / FOLDER):
         try:
-            kept = json.loads(path.read_text("utf-8"))
+            kept = json.loads(path.read_bytes())
             if kept["schema"] == SCHEMA:
                 key = EngineKey(*(str(kept[name]) for name in ("image", "program", "stamp")))
                 found[key] = parse_table(json.dumps(kept["table"]), own=True)
-        except (OSError, ValueError, LookupError, TypeError):
-            continue  # cut off, or of another version of sparkd: it is asked again
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            continue  # cut off, foreign, or of another version of sparkd: it is asked again
     return found
 
 
@@ -45,21 +50,37 @@ def keep(state: Path, key: EngineKey, text: str) -> None:
     folder = state / FOLDER
     folder.mkdir(parents=True, exist_ok=True, mode=0o750)
     names = {"image": key.image_id, "program": key.program, "stamp": key.stamp}
-    file = folder / f"{key.digest}.json"
-    partial = file.with_suffix(".new")
-    partial.write_text(json.dumps({"schema": SCHEMA, **names, "table": json.loads(text)}), "utf-8")
-    if os.geteuid() == 0:  # `sparkd check` as root: what it keeps must be the daemon's to read and replace
-        owner = state.stat()
-        for one in (folder, partial):
-            os.chown(one, owner.st_uid, owner.st_gid)
-    os.replace(partial, file)
+    _write(folder / f"{key.digest}.json", json.dumps({"schema": SCHEMA, **names, "table": json.loads(text)}), state)
     for old in _files(folder)[:-MOST]:
         old.unlink(missing_ok=True)
 
 
-def _files(folder: Path) -> list[Path]:
-    """The oldest first."""
+def _write(file: Path, text: str, state: Path) -> None:
+    """Whole or not at all, also where the daemon and `sparkd check` write the same at once: each has a name of its own."""
+    fd, partial = tempfile.mkstemp(prefix=f"{file.stem}.", suffix=".new", dir=file.parent)
     try:
-        return sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
-    except OSError:  # no such folder yet, or one that went while we looked
+        with open(fd, "w", encoding="utf-8") as writing:
+            writing.write(text)
+            if os.geteuid() == 0:  # `sparkd check` as root: what it keeps must be the daemon's to read and replace
+                owner = state.stat()
+                os.chown(file.parent, owner.st_uid, owner.st_gid, follow_symlinks=False)
+                os.fchown(fd, owner.st_uid, owner.st_gid)
+        os.replace(partial, file)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(partial)  # a full disk must not fill up with what could not be finished
+        raise
+
+
+def _files(folder: Path) -> list[Path]:
+    """The oldest first. Only plain files of a size that one may have: a pipe would never end, a device neither."""
+    found = []
+    try:
+        for path in folder.glob("*.json"):
+            with suppress(OSError):  # one that goes while we look, or leads nowhere, says nothing of the others
+                about = path.stat()
+                if stat.S_ISREG(about.st_mode) and about.st_size <= MOST_BYTES:
+                    found.append((about.st_mtime, path))
+    except OSError:  # no such folder yet, or one that nobody may look into
         return []
+    return [path for _, path in sorted(found)]

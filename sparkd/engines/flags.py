@@ -85,7 +85,10 @@ class FlagTable:
 
 def parse_table(text: str, own: bool = False) -> FlagTable:
     """The table that `vllm_parser.py` prints. Raises ValueError when it is not one."""
-    raw = json.loads(text)
+    try:
+        raw = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
         raise ValueError(f"not a parser table of schema {SCHEMA}")
     try:
@@ -107,7 +110,12 @@ def parse_table(text: str, own: bool = False) -> FlagTable:
 def _flag(name: str, said: Mapping[str, Any]) -> Flag:
     lists = {key: tuple(said[key]) for key in ("aliases", "choices") if key in said}
     fields = {str(key): tuple(choices) for key, choices in said.get("fields", {}).items()}
-    return Flag(name=name, **{**said, **lists, "fields": fields})
+    flag = Flag(name=name, **{**said, **lists, "fields": fields})
+    words: tuple[object, ...] = (flag.kind, flag.many, *flag.aliases)
+    odd = [word for word in words if not isinstance(word, str)]
+    if odd:  # whatever ran in the image printed this: what is no word here would fail a check in the middle
+        raise TypeError(f"{name}: {odd[0]!r} is no text")
+    return flag
 
 
 @cache

@@ -38,11 +38,52 @@ def test_an_engine_in_a_mount_is_no_images_own(tmp_path: Path) -> None:
     assert parsers.by_image(parsers.read(tmp_path)) == {}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"schema": 1}', '{"schema": 1, "image": "a", "table": {}}'])
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", '{"schema": 1}', '{"schema": 1, "image": "a", "table": {}}', DEEP, "\x00", "9" * 5000]
+)
 def test_an_odd_file_is_as_if_nothing_had_been_asked(tmp_path: Path, text: str) -> None:
     parsers.keep(tmp_path, KEY, TEXT)
     (tmp_path / parsers.FOLDER / "odd.json").write_text(text)
     assert list(parsers.read(tmp_path)) == [KEY]
+
+
+@pytest.mark.parametrize("flag", ['{"aliases": [1]}', '{"kind": []}', '{"many": 3}', '{"name": "b"}', "3", "[]"])
+def test_an_odd_flag_makes_the_whole_no_table(flag: str) -> None:
+    for text in (TEXT.replace('{"kind":"int","default":1}', flag), DEEP):
+        with pytest.raises(ValueError, match=r"not a parser table|nested"):
+            parse_table(text)
+
+
+def test_what_is_no_file_is_not_read_and_hides_no_other(tmp_path: Path) -> None:
+    parsers.keep(tmp_path, KEY, TEXT)
+    folder = tmp_path / parsers.FOLDER
+    os.mkfifo(folder / "pipe.json")
+    (folder / "nowhere.json").symlink_to("/no/such")
+    (folder / "endless.json").symlink_to("/dev/zero")
+    (folder / "folder.json").mkdir()
+    with (folder / "huge.json").open("wb") as huge:
+        huge.truncate(parsers.MOST_BYTES + 1)
+    assert list(parsers.read(tmp_path)) == [KEY]
+
+
+def test_what_could_not_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    parsers.keep(tmp_path, KEY, TEXT)
+    (tmp_path / parsers.FOLDER / f"{KEY.digest}.new").mkdir()  # as of somebody else who writes the same
+    parsers.keep(tmp_path, KEY, TEXT)
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        parsers.keep(tmp_path, KEY, TEXT.replace("0.99", "1"))
+    assert sorted(one.name for one in (tmp_path / parsers.FOLDER).iterdir()) == [
+        f"{KEY.digest}.json",
+        f"{KEY.digest}.new",
+    ]
+    assert [table.version for table in parsers.read(tmp_path).values()] == ["0.99.0"]
 
 
 def test_only_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
