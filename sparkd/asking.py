@@ -79,10 +79,10 @@ class Asking:
             return Told(None, "")
         known, why = await self._known(), ""
         for node in deployment.nodes:
-            inside = self.access[node].inside
-            if inside is None:
-                continue
             try:
+                inside = self.access[node].inside
+                if inside is None:
+                    continue
                 with anyio.fail_after(KEY_S):
                     key = await key_of(inside, deployment, self.owner, node)
             except (DockerError, HostError) as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import anyio
 from anyio.abc import TaskGroup
 
+from sparkd.errors import Unreachable
 from sparkd.hosts import Host
 from sparkd.model.config import Node
 from sparkd.observe import NodeAccess
@@ -19,13 +20,20 @@ Reach = Callable[[Node, str, Callable[[], None]], tuple[Host, NodeAccess]]
 """(node, our owner id, wake) -> how the node is reached. The demo has another one; all else is the same."""
 
 
+class Reached(dict[str, NodeAccess]):
+    """Who asks a node beside the loop (a log, a check) may do so while a reload lets go of it: then it cannot be asked."""
+
+    def __missing__(self, node: str) -> NodeAccess:
+        raise Unreachable(node, "the configuration was read again: it is connected anew, or no node any more")
+
+
 @dataclass(slots=True)
 class Connections:
     reach: Reach
     owner: str
     wake: Callable[[], None]
     group: TaskGroup
-    access: dict[str, NodeAccess] = field(default_factory=dict)
+    access: dict[str, NodeAccess] = field(default_factory=Reached)
     """In the order of the configuration. Others hold this very mapping."""
     _nodes: dict[str, Node] = field(default_factory=dict)
     _scopes: dict[str, anyio.CancelScope] = field(default_factory=dict)

@@ -62,8 +62,10 @@ def conflict(intent: Intent, state: State, verb: str) -> tuple[str, str] | None:
     return None
 
 
-def progress(wish: Wish, intent: Intent, state: State) -> tuple[str, str]:
-    """(`running` | `done` | `failed`, sentence) of an operation."""
+def progress(wish: Wish, intent: Intent | None, state: State | None) -> tuple[str, str]:
+    """(`running` | `done` | `failed`, sentence) of an operation; intent and state are None once its deployment is gone."""
+    if intent is None or state is None:  # only one of which nothing runs is let go of
+        return "done" if wish.verb == "stop" else "failed", "it has no usable file and nothing of it runs: removed"
     if wish.verb == "pause":
         return ("done" if state.phase is Phase.PAUSED else "running"), state.sentence
     if wish.verb == "resume":

@@ -16,7 +16,7 @@ from sparkd.api import Conflict, Hub, Invalid, NotFound, Operation, Unread, Unus
 from sparkd.checks.report import report
 from sparkd.decide.rules import rule
 from sparkd.drifting.answers import Drifts
-from sparkd.errors import ConfigError
+from sparkd.errors import ConfigError, HostError
 from sparkd.journal import Event, JournalError, as_json
 from sparkd.loading import NotLoaded
 from sparkd.model.config import Deployment
@@ -197,7 +197,8 @@ class Service:
         if wish is None:
             return None
         supervisor = self._supervisor
-        stands, sentence = progress(wish, supervisor.intents[wish.deployment], supervisor.states[wish.deployment])
+        state, intent = supervisor.states.get(wish.deployment), supervisor.intents.get(wish.deployment)
+        stands, sentence = progress(wish, intent, state)
         known = {"operation": id, "deployment": wish.deployment, "verb": wish.verb}
         return {"schema": 1, **known, "state": stands, "sentence": sentence}
 
@@ -249,6 +250,7 @@ class Service:
     async def check(self, name: str) -> Mapping[str, Any]:
         self._known(name)
         if not await self._supervisor.check_now(name):
+            self._known(name)
             raise Conflict(f"{name} cannot be checked before the first look at its nodes", "ask again in a moment")
         return self.checks(name)
 
@@ -260,8 +262,12 @@ class Service:
 
     async def cleanup(self, name: str, clean: bool) -> Mapping[str, Any]:
         supervisor, allowed = self._supervisor, self._supervisor.cluster.cleanup
-        clients = {node: access.client for node, access in supervisor.access.items()}
-        found = await preview(clients, self._known(name), clean)
+        deployment = self._known(name)
+        try:
+            clients = {node: supervisor.access[node].client for node in deployment.nodes}
+        except HostError as gone:
+            raise Conflict(str(gone), "ask again in a moment") from None
+        found = await preview(clients, deployment, clean)
         settings = {"drop_caches": allowed.drop_caches, "swapoff": allowed.swapoff}
         return {"schema": 1, "nodes": {node: {**settings, **would} for node, would in found.items()}}
 

@@ -125,7 +125,10 @@ class Supervisor:
 
         async def bounded() -> None:
             with scope:
-                await work()
+                try:
+                    await work()
+                except Exception:  # in the loop's own group: one reader of a log must not end supervision
+                    log.exception("work beside the loop failed", hint="this is a bug in sparkd; please report it")
 
         if self._group is not None:
             self._group.start_soon(bounded)
@@ -211,10 +214,10 @@ class Supervisor:
         deployment = self.ledger.judged(name)
         self.checker.asking.again()
         await self.readable_soon(deployment)
-        seen = self.snapshot
-        if seen is None or not set(deployment.nodes) <= seen.nodes.keys():
+        seen, state = self.snapshot, self.states.get(name)  # a reload may have taken it away
+        if seen is None or state is None or not set(deployment.nodes) <= seen.nodes.keys():
             return False
-        await self.checker.run(self.cluster, deployment, self.states[name], seen)
+        await self.checker.run(self.cluster, deployment, state, seen)
         return True
 
     async def readable_soon(self, deployment: Deployment) -> None:
@@ -274,13 +277,9 @@ class Supervisor:
         if decision.state.phase is not before.phase:
             self.counters.phase(name, before.phase.value, clock.now() - before.since)
         if decision.reason != before.reason:
-            log.info(
-                decision.sentence,
-                deployment=name,
-                phase=decision.state.phase.value,
-                reason=decision.reason,
-                generation=decision.state.generation,
-            )
+            state = decision.state
+            about = {"phase": state.phase.value, "reason": decision.reason, "generation": state.generation}
+            log.info(decision.sentence, deployment=name, **about)
 
     # ---------------------------------------------------------------------------------------------------------- actions
 

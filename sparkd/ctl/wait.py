@@ -44,6 +44,10 @@ class Look(NamedTuple):
     raw: dict[str, Any]
 
 
+class Removed(Exception):
+    """Done, and with it the deployment is gone: its file was, and it went on only until it was stopped."""
+
+
 class ProgressLine:
     """On a terminal one line, rewritten in place; elsewhere a line whenever `change` is another than before."""
 
@@ -80,6 +84,9 @@ def follow(api: Api, operation: Operation, timeout_s: float | None, as_json: boo
                     raise
                 look = None
                 line.show("away", f"{operation.deployment}: {error.text}; trying again")
+            except Removed as removed:
+                line.clear()
+                return _removed(str(removed), operation, elapsed, as_json)
             if look:
                 line.show(_change(look), f"{operation.deployment}: {_doing(look)} [{duration(elapsed)}]")
             if look and look.outcome:
@@ -109,6 +116,8 @@ def _look(api: Api, operation: Operation) -> Look:
     raw = api.get("/api/v1/status")
     status = read(Status, raw)
     deployment = next((one for one in status.deployments if one.name == operation.deployment), None)
+    if deployment is None and answer.get("state") == "done":
+        raise Removed(answer["sentence"])
     if deployment is None:
         raise CtlError(f"{operation.deployment} is not configured any more", "see what is: sparkd config check")
     mine = next(one for one in raw["deployments"] if one["name"] == deployment.name)
@@ -170,6 +179,14 @@ def _end(look: Look, operation: Operation, elapsed: float, as_json: bool) -> int
     return code
 
 
+def _removed(said: str, operation: Operation, elapsed: float, as_json: bool) -> int:
+    if as_json:
+        _print_json(None, operation, "done", elapsed, said)
+    else:
+        say(f"{operation.deployment} is stopped: {said} [{operation.verb}: {duration(elapsed)}]")
+    return 0
+
+
 def _out_of_time(look: Look | None, operation: Operation, elapsed: float, as_json: bool) -> int:
     if as_json:
         _print_json(look, operation, "timeout", elapsed)
@@ -180,13 +197,13 @@ def _out_of_time(look: Look | None, operation: Operation, elapsed: float, as_jso
     return OUT_OF_TIME
 
 
-def _print_json(look: Look | None, operation: Operation, outcome: str, elapsed: float) -> None:
+def _print_json(look: Look | None, operation: Operation, outcome: str, elapsed: float, said: str = "") -> None:
     answer = {
         "schema": 1,
         "operation": operation.id,
         "verb": operation.verb,
         "outcome": outcome,
-        "text": look.said or why(look.deployment) if look else "",
+        "text": look.said or why(look.deployment) if look else said,
         "seconds": round(elapsed, 1),
         "deployment": look.raw if look else None,
     }

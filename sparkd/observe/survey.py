@@ -69,8 +69,8 @@ class Surveyor:
         if not facts:
             return []
         question = Question(scene.cluster, scene.deployment, node)
-        client = self.access[node].client
         try:
+            client = self.access[node].client
             await client.greet()
             probed = await client.probe({fact.name: fact.args(question) for fact in facts}, SURVEY_S)
         except HostError as error:
@@ -86,16 +86,14 @@ class Surveyor:
         ]
 
     async def _told(self, scene: Scene, node: str, fact: Fact[object]) -> object:
-        inside = self.access[node].inside
         docker = scene.nodes[node].docker
         stopped = isinstance(docker, DockerUnit) and not docker.running
-        if scene.deployment.runtime != "docker" and (stopped or inside is None):
-            return _parsed(
-                fact, "[]"
-            )  # ranks without containers, on a node without Docker (as in the demo): there are none
-        if inside is None:
-            return _unknown("there is no Docker here")
         try:
+            inside = self.access[node].inside
+            if scene.deployment.runtime != "docker" and (stopped or inside is None):
+                return _parsed(fact, "[]")  # ranks without containers, on a node without Docker, as in the demo
+            if inside is None:
+                return _unknown("there is no Docker here")
             args = fact.args(Question(scene.cluster, scene.deployment, node)) or {}
             return _parsed(fact, await inside.tell(fact.name, args))
         except (DockerError, HostError) as error:

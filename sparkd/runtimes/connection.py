@@ -65,11 +65,18 @@ class Connection:
     @asynccontextmanager
     async def call(self, what: str, deadline_s: float) -> AsyncIterator[aiodocker.Docker]:
         """Raises DockerMute, DockerRefused, DockerError without a connection, and what `socket` raises."""
+        docker: aiodocker.Docker | None = None
         try:
             with understood(self._node, what, f"{deadline_s:g} s"), anyio.fail_after(deadline_s):
-                yield await self._client()
+                docker = await self._client()
+                yield docker
         except aiodocker.DockerError as error:
             raise await self._refusal(error) from None
+        except RuntimeError as error:
+            if docker is None or not docker.session.closed:
+                raise
+            # aiohttp's way to say that `aclose` came in between: a reload has let go of this node
+            raise DockerError(self._node, f"{what}: the connection was closed: {error}") from None
 
     async def aclose(self) -> None:
         docker, self._docker = self._docker, None

@@ -21,8 +21,9 @@ import anyio
 import pytest
 
 from sparkd import api, loading
+from sparkd import supervisor as supervisor_module
 from sparkd.connections import Connections
-from sparkd.daemon import Watch
+from sparkd.daemon import Watch, _Published
 from sparkd.hosts import Host, LocalHost, Sockets
 from sparkd.hosts.client import NodeClient
 from sparkd.journal import Journal
@@ -30,12 +31,16 @@ from sparkd.ledger import Ledger
 from sparkd.metrics import Counters
 from sparkd.model.config import Node
 from sparkd.model.decision import Intent, Phase, State
+from sparkd.model.snapshot import Boot, Container, DockerUnit
 from sparkd.notify import Notifier
 from sparkd.observe import NodeAccess
+from sparkd.rank_logs import RankLogs
 from sparkd.reloading import Reloading
 from sparkd.runtimes.docker import DockerRuntime
 from sparkd.service import Service
 from sparkd.supervisor import Supervisor
+
+from ..waiting import until
 
 CLUSTER = """\
 cluster: desk
@@ -53,6 +58,8 @@ image: vllm:1
 model: /models/m
 args: {{tensor-parallel-size: 2}}
 """
+
+BOOT = Boot("boot1", 10, 86400.0, "spark2", now=1.7e9)
 
 
 @dataclass
@@ -136,6 +143,7 @@ async def running() -> AsyncIterator[World]:
             reloading = Reloading(partial(loading.load, folder), supervisor, connections, notifier)
             service = Service(supervisor, notifier, reloading)
             await service.learn()
+            supervisor.published = _Published(service, None).after_cycle
             async with api.serve(service, config.cluster, counters):
                 yield World(folder, supervisor, service, connections, journal, reached)
             notifier.close()
@@ -222,6 +230,85 @@ async def test_a_running_deployment_outlives_its_file_until_it_is_stopped() -> N
         world.write("ds4")
         await world.reload()
         assert world.supervisor.intents["ds4"].wanted == "stopped"
+
+
+async def test_its_stop_is_done_when_it_is_gone() -> None:
+    async with running() as world:
+        world.started("ds4")
+        world.remove("ds4")
+        await world.reload()
+        stop = await world.service.operate("ds4", "stop", api.Operation(by="me"))
+        world.stopped("ds4")
+        await world.supervisor.cycle()
+        found = world.service.operation(stop)
+        assert found is not None
+        assert (found["state"], "removed" in found["sentence"]) == ("done", True)
+
+
+async def test_a_reader_of_a_log_whose_node_is_let_go_of_ends_and_nothing_else_does() -> None:
+    rank = Container("c1", "sparkd-ds4-1", "ds4", 1, 3, "us", "", "running")
+    async with running() as world, anyio.create_task_group() as group:
+        supervisor = world.supervisor
+        group.start_soon(supervisor.run)
+        await until("it looks", lambda: supervisor.snapshot is not None)
+        lines = RankLogs(supervisor).lines("ds4", 5, True)
+        async with supervisor.between_looks:
+            assert supervisor.snapshot is not None
+            docker = DockerUnit(running=True, pid=1)
+            read = replace(supervisor.snapshot.nodes["spark2"], boot=BOOT, docker=docker, containers=(rank,))
+            nodes = {"spark2": read}
+            supervisor.snapshot = replace(supervisor.snapshot, nodes=nodes)
+            assert "cannot be read" in (await anext(lines))["text"]
+            await world.connections.follow({})  # as a reload does that takes the node out of sparkd.yaml
+            assert ["read again" in line["text"] for line in [one async for one in lines]] == [True]
+            await world.connections.follow(supervisor.cluster.nodes)
+        before = supervisor.last_loop
+        supervisor.wake()
+        await until("it looks again", lambda: supervisor.last_loop > before)
+        group.cancel_scope.cancel()
+
+
+async def test_work_beside_the_loop_that_fails_ends_alone() -> None:
+    async def fails() -> None:
+        raise ZeroDivisionError
+
+    async with running() as world, anyio.create_task_group() as group:
+        group.start_soon(world.supervisor.run)
+        await until("it looks", lambda: world.supervisor.snapshot is not None)
+        before = world.supervisor.last_loop
+        async with world.supervisor.background(fails):
+            world.supervisor.wake()
+            await until("it looks again", lambda: world.supervisor.last_loop > before)
+        group.cancel_scope.cancel()
+
+
+async def test_a_check_whose_node_is_let_go_of_says_that_it_could_not_be_asked() -> None:
+    async with running() as world:
+        await world.supervisor.cycle()
+        supervisor, deployment = world.supervisor, world.supervisor.deployments["ds4"]
+        assert supervisor.snapshot is not None
+        await world.connections.follow({})
+        seen, state = supervisor.snapshot, supervisor.states["ds4"]
+        checked = await supervisor.checker.check(supervisor.cluster, deployment, state, seen)
+        assert any("read again" in one.text for one in checked.findings)
+        with pytest.raises(api.Conflict, match="read again"):
+            await world.service.cleanup("ds4", False)
+
+
+async def test_checks_of_a_deployment_that_is_removed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as world, anyio.create_task_group() as group:
+        monkeypatch.setattr(supervisor_module, "READABLE_S", 1.0)
+
+        async def removed() -> None:
+            await until("somebody waits for a look", world.supervisor._wake.is_set)
+            world.stopped("ds4")
+            world.remove("ds4")
+            await world.reload()
+            await world.supervisor.cycle()
+
+        group.start_soon(removed)
+        with pytest.raises(api.NotFound, match="no deployment ds4"):
+            await world.service.check("ds4")
 
 
 async def test_a_broken_file_breaks_its_own_deployment_alone() -> None:

@@ -270,6 +270,17 @@ def test_wait_of_a_deployment_that_went_away_fails() -> None:
     assert "not configured any more" in answer.stderr
 
 
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_wait_for_the_stop_of_one_whose_file_is_gone_ends_well(words: tuple[str, ...]) -> None:
+    with daemon(serving(), empty()) as server:
+        server.operations = [operation("done", "it has no usable file and nothing of it runs: removed")]
+        answer = sparkd(server.socket_path, "ctl", "stop", "--yes", "--wait", *words)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert "nothing of it runs: removed" in answer.stdout
+    if words:
+        assert (json.loads(answer.stdout)["outcome"], json.loads(answer.stdout)["deployment"]) == ("done", None)
+
+
 def test_ctrl_c_leaves_the_operation_running_and_says_so() -> None:
     with daemon(serving(), starting()) as server:
         server.operations = [operation("running")]

@@ -188,6 +188,19 @@ async def test_a_refusal_is_one_printable_line(folder: Path) -> None:
     assert len(refused.value.why) <= 300
 
 
+async def test_a_connection_that_is_closed_meanwhile_is_a_docker_error(folder: Path) -> None:
+    async with odd_docker(folder, {}) as socket:
+        one = connection.Connection("spark1", lambda: socket)
+
+        async def closed_meanwhile() -> None:
+            async with one.call("looking", 5.0) as docker:
+                await one.aclose()  # as a reload that lets go of the node
+                await connection.stream(docker, "images/json", {})
+
+        with pytest.raises(DockerError, match="was closed"):
+            await closed_meanwhile()
+
+
 async def test_a_refusal_that_is_no_text(folder: Path) -> None:
     async with asked(folder, {"containers/json": whole(b'{"message": 5}', "500 x")}) as runtime:
         with pytest.raises(DockerRefused, match="5"):
