@@ -191,12 +191,12 @@ class Asking:
 
     async def _run(self, throwaway: Throwaway, located: Located, deployment: Deployment, node: str) -> None:
         began = clock.now()
+        self._swept.discard(node)  # its container may not have been removed, whether it answers or not
         try:
             text = await throwaway.run(located, script(deployment.engine), self.owner)
             table = parse_table(text, own=True)
         except (DockerError, HostError, ValueError) as error:
             why = str(error) if isinstance(error, ValueError) else error.why
-            self._swept.discard(node)  # its container may not have been removed either
             self._failed[located.key] = clock.now() + RETRY_S, why
             log.warning("an engine's own parser could not be asked", deployment=deployment.name, node=node, why=why)
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from aiodocker.containers import DockerContainer
 
 from sparkd.errors import DockerError
 from sparkd.render import bind
-from sparkd.runtimes.connection import Connection, find, stream
+from sparkd.runtimes.connection import CONNECTION, Connection, find, stream
 from sparkd.runtimes.engine_python import Located
 from sparkd.runtimes.logs import frames
 
@@ -65,9 +65,8 @@ class Throwaway:
             self._container(docker, request) as container,
         ):
             await container.start()
-            ended = await container.wait(condition="not-running", timeout=timeout)
+            code = int((await container.wait(condition="not-running", timeout=timeout))["StatusCode"])
             printed, errors = await _printed(docker, container.id)
-        code = int(ended["StatusCode"])
         if code != 0:
             said = errors.decode("utf-8", "replace").strip().rpartition("\n")[2][:LAST_WORDS]
             raise DockerError(self._node, ENDS.get(code, f"exit {code}: {said or 'it said nothing'}"))
@@ -76,17 +75,17 @@ class Throwaway:
     @asynccontextmanager
     async def _container(self, docker: aiodocker.Docker, request: dict[str, Any]) -> AsyncIterator[DockerContainer]:
         """Removed again whatever happens: also while it runs, and when whoever asked is cancelled."""
-        with anyio.fail_after(
-            CREATE_S, shield=True
-        ):  # cancelled in the middle, it would exist and nobody would know its id
+        # Cancelled in the middle, it would exist and nobody would know its id.
+        with anyio.fail_after(CREATE_S, shield=True):
             container = await docker.containers.create(request)
             self._ours.add(container.id)
         try:
             yield container
         finally:
-            with anyio.move_on_after(REMOVE_S, shield=True):
+            self._ours.discard(container.id)
+            # One that cannot be removed is left to the next sweep: what it said, or why it was given up, is no less true.
+            with anyio.move_on_after(REMOVE_S, shield=True), suppress(aiodocker.DockerError, *CONNECTION):
                 await container.delete(force=True, v=True)
-            self._ours.discard(container.id)  # one that could not be removed is left to the next sweep
 
     async def sweep(self, owner: str) -> int:
         """Remove what a killed sparkd left behind, running or not. How many there were."""

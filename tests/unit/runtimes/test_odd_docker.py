@@ -17,9 +17,12 @@ import pytest
 from anyio.abc import SocketStream
 
 from sparkd.errors import DockerError, DockerRefused
+from sparkd.model.engine_key import EngineKey
 from sparkd.runtimes import connection, containers, docker
 from sparkd.runtimes.docker import DockerRuntime
+from sparkd.runtimes.engine_python import Located
 from sparkd.runtimes.inside import Inside
+from sparkd.runtimes.throwaway import Throwaway
 
 ID = "a" * 64
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -311,3 +314,57 @@ async def test_inside_an_archive_that_is_none(folder: Path) -> None:
     async with looked_into(folder, "archive", answer) as inside:
         with pytest.raises(DockerError):
             await inside.text("c", "/x")
+
+
+# ------------------------------------------------------------------------------------------------------------- throw-away
+
+
+LOCATED = Located(key=EngineKey("sha256:1"), python="/bin/python3", mounts=(), env={}, user=None)
+ASKED = {
+    "containers/create": as_json({"Id": ID}),
+    "/start": whole(b"", "204 No Content"),
+    "/wait": as_json({"StatusCode": 0}),
+    "/logs": whole(b"\x01\0\0\0\0\0\0\x02{}", kind="application/octet-stream"),
+    "containers/json": as_json([{"Id": ID}]),
+}
+
+
+@asynccontextmanager
+async def throwaway_of(folder: Path, answers: dict[str, bytes]) -> AsyncIterator[Throwaway]:
+    async with odd_docker(folder, answers) as socket:
+        throwaway = Throwaway("spark1", lambda: socket)
+        yield throwaway
+        await throwaway.aclose()
+
+
+@pytest.mark.parametrize("removal", [whole(b'{"message": "busy"}', "500 x"), b""], ids=["refused", "cut off"])
+async def test_an_answer_counts_whose_container_cannot_be_removed_and_the_next_sweep_has_it(
+    folder: Path, removal: bytes
+) -> None:
+    answers = {**ASKED, f"{ID}/json": as_json(INSPECTED), ID: removal}
+    async with throwaway_of(folder, answers) as throwaway:
+        assert await throwaway.run(LOCATED, "", "us") == "{}"
+        answers[ID] = whole(b"", "204 No Content")
+        assert await throwaway.sweep("us") == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "odd"),
+    [
+        ("containers/create", as_json({})),
+        ("containers/create", whole(b"null")),
+        ("containers/create", whole(DEEP)),
+        ("/start", whole(b"{}", "500 x")),
+        ("/wait", as_json({"StatusCode": "x"})),
+        ("/wait", as_json([])),
+        ("/wait", b""),
+        ("/logs", whole(b"\x01\0\0\0\xff\xff\xff\xff{}")),
+        ("/logs", whole(b"\0\0\0\0\0\0\0\x02{}")),
+        ("/logs", whole(b"<html>" * 100_000)),
+        ("/logs", whole(b"\x01\0\0\0\0\0\0\x05{}")),
+    ],
+)
+async def test_an_odd_docker_while_an_engine_is_asked(folder: Path, step: str, odd: bytes) -> None:
+    async with throwaway_of(folder, {**ASKED, step: odd, ID: whole(b"", "204 No Content")}) as throwaway:
+        with pytest.raises(DockerError):
+            await throwaway.run(LOCATED, "", "us")
