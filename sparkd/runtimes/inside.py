@@ -39,8 +39,6 @@ DELETED = 2
 LABEL_LOOK = "io.sparkd.look"
 """Marks a container that only exists to be looked into, with the owner's id. It never runs; a left-over one is removed
 by the next look."""
-LABEL_LOOKER = "io.sparkd.looker"
-"""The process that looks: while it lives, nobody else takes the container away."""
 
 
 class Inside:
@@ -111,7 +109,7 @@ class Inside:
             body: dict[str, Any] = {
                 "Image": ref,
                 "Cmd": ["-"],
-                "Labels": {LABEL_LOOK: owner, LABEL_LOOKER: looker.me()},
+                "Labels": {LABEL_LOOK: owner, looker.LABEL: looker.me()},
                 "NetworkDisabled": True,
                 "HostConfig": {"Mounts": [bind(replace(mount, read_only=True)) for mount in mounts]},
             }
@@ -127,11 +125,9 @@ class Inside:
 
     async def _sweep(self, docker: aiodocker.Docker, owner: str) -> None:
         """What a killed sparkd, or a look of ours that was broken off, left behind."""
-        mine = looker.me()
         for found in await listed(docker, "containers/json", {"all": "1", "filters": _labelled(owner)}):
-            by = str((found.get("Labels") or {}).get(LABEL_LOOKER, ""))
             # Several images are looked into at once.
-            if found["Id"] not in self._looks and (by == mine or not looker.alive(by)):
+            if found["Id"] not in self._looks and looker.forsaken(found.get("Labels")):
                 await docker.containers.container(str(found["Id"])).delete(force=True, v=True)
 
     async def kind(self, container: str, path: str) -> str:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 
 from sparkd.node import procfs
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 NAME = re.compile(r"([0-9a-f-]{36}):(\d{1,9}):(\d{1,18})")
 """Boot, pid, start in clock ticks after boot."""
+LABEL = "io.sparkd.looker"
+"""On a container that is there for a moment: the process that made it. While it lives, nobody else takes it away."""
 
 
 def me() -> str:
@@ -36,6 +39,12 @@ def alive(name: str) -> bool:
         return procfs.stat(match[2]).start_ticks == int(match[3])
     except procfs.GONE:  # there, and hidden from the daemon (ProtectProc=): a wrong yes only leaves a created container
         return True
+
+
+def forsaken(labels: Mapping[str, str] | None) -> bool:
+    """May this process remove what has these labels: is its maker gone, or is it this very process?"""
+    by = str((labels or {}).get(LABEL, ""))
+    return by == me() or not alive(by)
 
 
 def _boot() -> str:

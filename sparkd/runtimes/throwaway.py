@@ -20,7 +20,8 @@ from aiodocker.containers import DockerContainer
 
 from sparkd.errors import DockerError
 from sparkd.render import bind
-from sparkd.runtimes.connection import CONNECTION, Connection, find, stream
+from sparkd.runtimes import looker
+from sparkd.runtimes.connection import CONNECTION, Connection, find, listed, stream
 from sparkd.runtimes.engine_python import Located
 from sparkd.runtimes.logs import frames
 
@@ -88,14 +89,16 @@ class Throwaway:
                 await container.delete(force=True, v=True)
 
     async def sweep(self, owner: str) -> int:
-        """Remove what a killed sparkd left behind, running or not. How many there were."""
+        """Remove what a killed sparkd left behind, running or not; not what a `sparkd check` beside us is asking. How many
+        there were."""
         async with self._connection.call("sweeping", REMOVE_S) as docker:
-            filters = {"label": [f"{LABEL}={owner}"]}
-            found = await docker.containers.list(all=True, filters=json.dumps(filters))
-            left = [one for one in found if one.id not in self._ours]
+            filters = json.dumps({"label": [f"{LABEL}={owner}"]})
+            found = await listed(docker, "containers/json", {"all": "1", "filters": filters})
+            forsaken = [str(one["Id"]) for one in found if looker.forsaken(one.get("Labels"))]
+            left = [one for one in forsaken if one not in self._ours]
             for one in left:
-                if await find(docker, one.id) is not None:
-                    await one.delete(force=True, v=True)
+                if await find(docker, one) is not None:
+                    await docker.containers.container(one).delete(force=True, v=True)
             return len(left)
 
 
@@ -106,7 +109,7 @@ def body(located: Located, script: str, owner: str) -> dict[str, Any]:
         "Entrypoint": [located.python],
         "Cmd": ["-c", script, f"{RUN_S:.0f}"],
         "Env": [f"{name}={value}" for name, value in {**ENV, **located.env}.items()],
-        "Labels": {LABEL: owner},
+        "Labels": {LABEL: owner, looker.LABEL: looker.me()},
         "WorkingDir": "/",
         "NetworkDisabled": True,
         **({"User": located.user} if located.user is not None else {}),

@@ -14,7 +14,7 @@ import pytest
 
 from sparkd.runtimes import looker
 from sparkd.runtimes.docker import DockerRuntime
-from sparkd.runtimes.inside import LABEL_LOOK, LABEL_LOOKER, MAX_TEXT_BYTES, Inside
+from sparkd.runtimes.inside import LABEL_LOOK, MAX_TEXT_BYTES, Inside
 
 from ..waiting import until
 from .dockerd import IMAGE, Dockerd
@@ -72,7 +72,7 @@ async def test_what_a_killed_look_left_is_removed_by_the_next(inside: Inside, do
     left = await docker.containers.create({"Image": IMAGE, "Cmd": ["-"], "Labels": {LABEL_LOOK: "us"}})
     other = await docker.containers.create({"Image": IMAGE, "Cmd": ["-"], "Labels": {LABEL_LOOK: "somebody"}})
     ended = subprocess.Popen([sys.executable, "-c", NAMED], stdout=subprocess.PIPE, text=True)
-    labels = {LABEL_LOOK: "us", LABEL_LOOKER: ended.communicate()[0].strip()}
+    labels = {LABEL_LOOK: "us", looker.LABEL: ended.communicate()[0].strip()}
     killed = await docker.containers.create({"Image": IMAGE, "Cmd": ["-"], "Labels": labels})
     async with inside.of_image(IMAGE, "us"):
         ids = {one.id for one in await docker.containers.list(all=True)}
@@ -86,7 +86,7 @@ async def test_what_another_process_is_looking_into_is_not_taken_away(inside: In
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as looking:
         assert looking.stdout is not None
         name = await anyio.to_thread.run_sync(looking.stdout.readline)
-        labels = {LABEL_LOOK: "us", LABEL_LOOKER: name.strip()}
+        labels = {LABEL_LOOK: "us", looker.LABEL: name.strip()}
         theirs = await docker.containers.create({"Image": IMAGE, "Cmd": ["-"], "Labels": labels})
         async with inside.of_image(IMAGE, "us"):
             assert theirs.id in {one.id for one in await docker.containers.list(all=True)}
@@ -96,7 +96,7 @@ async def test_what_another_process_is_looking_into_is_not_taken_away(inside: In
 
 
 async def test_a_look_of_ours_that_was_broken_off_is_removed_too(inside: Inside, docker: aiodocker.Docker) -> None:
-    labels = {LABEL_LOOK: "us", LABEL_LOOKER: looker.me()}
+    labels = {LABEL_LOOK: "us", looker.LABEL: looker.me()}
     left = await docker.containers.create({"Image": IMAGE, "Cmd": ["-"], "Labels": labels})
     async with inside.of_image(IMAGE, "us"):
         assert left.id not in {one.id for one in await docker.containers.list(all=True)}

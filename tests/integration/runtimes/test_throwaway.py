@@ -18,6 +18,7 @@ import pytest
 from sparkd.errors import DockerError, DockerMute
 from sparkd.model.config import ContainerSpec, Deployment, Mount
 from sparkd.model.engine_key import EngineKey
+from sparkd.runtimes import looker
 from sparkd.runtimes import throwaway as module
 from sparkd.runtimes.connection import find
 from sparkd.runtimes.engine_python import Located, key_of, locate
@@ -89,7 +90,7 @@ async def test_it_is_small_and_marked_while_it_runs(
         [found] = await asked(docker)
         group.cancel_scope.cancel()
     host = found["HostConfig"]
-    assert found["Config"]["Labels"] == {LABEL: "us"}
+    assert found["Config"]["Labels"] == {LABEL: "us", looker.LABEL: looker.me()}
     assert (host["Memory"], host["PidsLimit"], host["ReadonlyRootfs"]) == (module.MEMORY_BYTES, module.PIDS, True)
     assert (host["NetworkMode"], host["Privileged"], host["CapDrop"]) == ("none", False, ["ALL"])
     assert not host["Devices"]
@@ -161,6 +162,7 @@ async def test_what_a_killed_sparkd_left_running_is_swept_by_the_next(
     before = subprocess.Popen(argv)
     try:
         await until("it asks", lambda: _one_runs(docker))
+        assert await throwaway.sweep("us") == 0  # as `sparkd check` and the daemon are to each other
         os.kill(before.pid, signal.SIGKILL)
     finally:
         before.kill()
