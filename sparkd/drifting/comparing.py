@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from sparkd import drift
-from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import Side
 from sparkd.drift.report import Drift
 from sparkd.importers.around import NOT_RUNNING, OF_WHAT_RUNS, without
 from sparkd.importers.live import Seen, beside
-from sparkd.model.config import Deployment
-
-SLOWER = 0.8
-"""Of the rate when it worked; canaries of one idle engine vary by some percent."""
-SEVERAL = 3
-"""Measured requests in a row that have to be slower: one may have met a request of a person."""
-RATE = "decode_tokens_per_second"
 
 
 def with_known(known: Side, seen: Seen, at: float, seconds: float) -> Drift:
@@ -50,28 +41,3 @@ def _unsaid(seen: Seen) -> Iterator[str]:
         for key, why in missing.items():
             if why != NOT_RUNNING:
                 yield f"{key.strip()} of rank {rank}: {why}"
-
-
-def slower(deployment: Deployment, measured: Mapping[str, Any], rates: tuple[float, ...]) -> Difference | None:
-    """A finding where the last requests were all slower than when it worked. `rates`: tokens per second, warm."""
-    known = deployment.known_good.get(RATE) or _warm(measured)
-    last = rates[-SEVERAL:]
-    if not isinstance(known, int | float) or len(last) < SEVERAL or max(last) >= SLOWER * known:
-        return None
-    now = round(sum(last) / SEVERAL, 1)
-    return Difference(
-        severity=Severity.SLOWS,
-        kind="rank",
-        name="decode rate",
-        known=f"{known:g} tokens/s",
-        live=f"{now:g} tokens/s",
-        rank=0,
-        node=deployment.nodes[0],
-        why=f"each of the last {SEVERAL} measured requests was slower than {SLOWER:.0%} of what was measured when it worked",
-        fix="look at the differences beside this one: one silent flag took it from 44 to 25 tokens/s (first field report)",
-    )
-
-
-def _warm(measured: Mapping[str, Any]) -> Any:
-    found = measured.get(RATE)
-    return found.get("warm") if isinstance(found, Mapping) else found

@@ -16,8 +16,9 @@ from sparkd.act.hands import Hands
 from sparkd.checks.scene import Scene
 from sparkd.drift.known_good import KIND
 from sparkd.drift.report import Drift
-from sparkd.drifting.comparing import slower, with_known, with_wanted
+from sparkd.drifting.comparing import with_known, with_wanted
 from sparkd.drifting.recording import Recording
+from sparkd.drifting.speed import slower
 from sparkd.drifting.store import Record, Store
 from sparkd.errors import SparkdError
 from sparkd.importers.live import live, reading, wanted
@@ -133,8 +134,8 @@ class Drifter:
         began = clock.now()
         found = live(await self.scene(deployment, seen, quick))
         drift = with_known(record.side, found, began, clock.now() - began)
-        slow = slower(deployment, record.measured, self.recording.rates(deployment.name))
-        return drift if slow is None else replace(drift, findings=_in_order((*drift.findings, slow)))
+        slow = slower(deployment, record.measured, self.recording.samples(deployment.name))
+        return replace(drift, findings=_in_order((*drift.findings, *slow)))
 
     async def before_start(self, scene: Scene) -> Drift | None:
         """What the next start differs in from what worked, by the facts that the checks have read; None where nothing

@@ -11,7 +11,7 @@ import anyio
 import structlog
 
 from sparkd import clock
-from sparkd.drifting.comparing import RATE
+from sparkd.drifting.speed import ACCEPTANCE, FIRST, RATE, Sample, accepted
 from sparkd.drifting.store import MAX_FILE_BYTES, Record, Store
 from sparkd.importers.live import Seen
 from sparkd.model.config import Deployment
@@ -24,7 +24,7 @@ log = structlog.get_logger("sparkd")
 
 AGAIN_S = 60.0
 """After a try that could not read everything."""
-KEPT_RATES = 10
+KEPT_SAMPLES = 10
 
 
 @dataclass(slots=True)
@@ -36,8 +36,8 @@ class Measured:
     """Its first request: kernels are compiled in it."""
     canary: Canary | None = None
     """The last one that was answered."""
-    rates: list[float] = field(default_factory=list)
-    """Tokens per second of measured requests to the idle, warm engine, newest last."""
+    samples: list[Sample] = field(default_factory=list)
+    """The newest last."""
     measured_at: float = 0.0
     engine: EngineMetrics | None = None
 
@@ -76,9 +76,10 @@ class Recording:
             known = self._known[name] = Measured(generation)
         return known
 
-    def rates(self, name: str) -> tuple[float, ...]:
+    def samples(self, name: str) -> tuple[Sample, ...]:
+        """Of the generation that runs, the newest last."""
         known = self._known.get(name)
-        return tuple(known.rates) if known is not None else ()
+        return tuple(known.samples) if known is not None else ()
 
     async def measure(self, deployment: Deployment, state: State, seen: Snapshot) -> None:
         """One request of some tokens to an idle engine, where the last one is long enough ago."""
@@ -95,15 +96,18 @@ class Recording:
         known.measured_at = clock.now()
         canary = await self.ask(deployment.name)
         if canary.ok and canary.tokens_per_second is not None and canary.generation == state.generation:
-            known.rates = [*known.rates, canary.tokens_per_second][-KEPT_RATES:]
+            drafted = accepted(metrics.acceptance) if isinstance(metrics, EngineMetrics) else None
+            sample = Sample(rate=canary.tokens_per_second, first_token_s=canary.first_token_s, accepted=drafted)
+            known.samples = [*known.samples, sample][-KEPT_SAMPLES:]
             known.canary = canary
 
     def figures(self, name: str, generation: int) -> dict[str, Any]:
         """As they are kept in a record; what was not measured is not in it."""
         known = self._of(name, generation)
         cold, warm, engine = known.cold, known.canary, known.engine
+        warm_rates = [one.rate for one in known.samples]
         rates = {
-            "warm": round(sum(known.rates) / len(known.rates), 2) if known.rates else None,
+            "warm": round(sum(warm_rates) / len(warm_rates), 2) if warm_rates else None,
             "cold": _rounded(cold.tokens_per_second) if cold is not None else None,
         }
         first = {
@@ -112,8 +116,8 @@ class Recording:
         }
         found = {
             RATE: {key: value for key, value in rates.items() if value is not None},
-            "first_token_s": {key: value for key, value in first.items() if value is not None},
-            "acceptance": [round(one, 4) for one in engine.acceptance] if engine is not None else [],
+            FIRST: {key: value for key, value in first.items() if value is not None},
+            ACCEPTANCE: [round(one, 4) for one in engine.acceptance] if engine is not None else [],
             "kv_cache_tokens": engine.kv_cache_tokens if engine is not None else None,
         }
         return {key: value for key, value in found.items() if value}

@@ -10,8 +10,8 @@ import pytest
 
 from sparkd import clock
 from sparkd.drift.form import RankForm, Side
-from sparkd.drifting.comparing import slower
 from sparkd.drifting.recording import Recording
+from sparkd.drifting.speed import Sample, slower
 from sparkd.drifting.store import Record, Store
 from sparkd.importers.live import Seen
 from sparkd.model.config import Deployment
@@ -106,14 +106,16 @@ async def test_what_could_not_be_read_whole_is_not_recorded(world: World, lacks:
 
 async def test_a_busy_engine_is_not_measured(world: World) -> None:
     await world.recording.measure(DEPLOYMENT, serving(601), look(running=1.0))
-    assert (world.asked, world.recording.rates("demo")) == (0, ())
+    assert (world.asked, world.recording.samples("demo")) == (0, ())
 
 
 async def test_rates_of_another_generation_are_forgotten(world: World) -> None:
     world.answers = [canary(44.0), canary(30.0, generation=6)]
     await world.recording.measure(DEPLOYMENT, serving(601), look())
     await world.recording.measure(DEPLOYMENT, serving(1, generation=6), look())
-    assert world.recording.rates("demo") == (30.0,)
+    (sample,) = world.recording.samples("demo")
+    assert (sample.rate, sample.first_token_s) == (30.0, 0.2)
+    assert sample.accepted == pytest.approx(0.892 + 0.635)
 
 
 async def test_the_deployment_file_is_kept_where_it_is_what_runs(world: World, tmp_path: Path) -> None:
@@ -133,13 +135,32 @@ async def test_the_deployment_file_is_kept_where_it_is_what_runs(world: World, t
     assert await world.recording.store.source(hidden) is None
 
 
+def told(measured: dict[str, Any], *samples: Sample, deployment: Deployment = DEPLOYMENT) -> list[tuple[str, Any, Any]]:
+    return [(one.name, one.known, one.live) for one in slower(deployment, measured, samples)]
+
+
 def test_three_slow_answers_in_a_row_are_a_finding() -> None:
     measured = {"decode_tokens_per_second": {"warm": 44.0}}
-    found = slower(DEPLOYMENT, measured, (44.0, 25.0, 25.2, 25.4))
-    assert found is not None
-    assert (str(found.severity), found.known, found.live) == ("slows", "44 tokens/s", "25.2 tokens/s")
-    assert slower(DEPLOYMENT, measured, (25.0, 25.2, 40.0)) is None
-    assert slower(DEPLOYMENT, measured, (25.0, 25.2)) is None
-    assert slower(DEPLOYMENT, {}, (1.0, 1.0, 1.0)) is None
+    fast, *slow = (Sample(rate=rate) for rate in (44.0, 25.0, 25.2, 25.4))
+    assert told(measured, fast, *slow) == [("decode rate", "44 tokens/s", "25.2 tokens/s")]
+    assert told(measured, *slow, fast) == []
+    assert told(measured, *slow[:2]) == []
+    assert told({}, *slow) == []
     said = replace(DEPLOYMENT, known_good={"decode_tokens_per_second": 100.0})
-    assert slower(said, measured, (60.0, 61.0, 62.0)) is not None
+    assert told(measured, *[Sample(rate=60.0)] * 3, deployment=said) == [("decode rate", "100 tokens/s", "60 tokens/s")]
+
+
+@pytest.mark.parametrize(("known", "now", "is_later"), [(0.2, 0.6, True), (0.1, 0.3, False), (2.0, 2.9, False)])
+def test_first_tokens_are_late_by_a_part_and_by_a_time(known: float, now: float, is_later: bool) -> None:
+    measured = {"first_token_s": {"warm": known, "cold": 9.0}}
+    found = told(measured, *[Sample(rate=44.0, first_token_s=now)] * 3)
+    assert found == ([("time to first token", f"{known:g} s", f"{now:g} s")] if is_later else [])
+    assert told(measured, *[Sample(rate=44.0)] * 3) == [], "an answer without a token says nothing of it"
+
+
+def test_fewer_accepted_tokens_are_a_finding_although_the_rate_may_hide_it() -> None:
+    measured = {"decode_tokens_per_second": {"warm": 44.0}, "acceptance": [0.892, 0.635]}
+    fewer, alike, none = (Sample(rate=44.0, accepted=one) for one in (1.2, 1.5, None))
+    assert told(measured, fewer, fewer, fewer) == [("draft acceptance", "1.53 tokens per step", "1.2 tokens per step")]
+    assert told(measured, fewer, fewer, alike) == []
+    assert told(measured, none, none, none) == []
