@@ -19,7 +19,7 @@ generation = click.option(
 @ctl.command()
 @name
 @click.option("--generation", type=Whole(min=1), metavar="N", help="One that is recorded; default: what runs now.")
-@click.option("--note", default="", metavar="TEXT", help="Why this one; kept with it.")
+@click.option("-m", "--note", default="", metavar="TEXT", help="Why this one; kept with it.")
 @verb
 def bless(api: Api, name: str | None, generation: int | None, note: str, as_json: bool) -> int:
     """Say that this is how it should be, to be compared with.

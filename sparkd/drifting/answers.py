@@ -45,8 +45,11 @@ class Drifts:
         return found.as_json(self.name, rfc3339(clock.wall() - (clock.now() - found.at)))
 
     async def build(self) -> Json:
-        """How the image was built, as its own file on each node says, and in what they differ."""
+        """How the image was built, as its own file on each node says, and in what they differ. Raises Conflict where
+        there is no image, and before the first look."""
         supervisor, name = self.supervisor, self.name
+        if supervisor.deployments[name].image is None:
+            raise Conflict(f"{name} runs from no image that could say how it was built", f"sparkd ctl drift {name}")
         deployment, seen = supervisor.deployments[name], await self._seen()
         scene = await self._drifter.scene(deployment, seen, keep=False)
         said = {node: scene.answer(metadata(deployment, node)) for node in deployment.nodes}

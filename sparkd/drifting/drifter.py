@@ -116,7 +116,7 @@ class Drifter:
         return drift
 
     async def _record(self, name: str, against: str | None) -> Record:
-        fix = f"serve for a while, or say so now: sparkd ctl bless {name}"
+        fix = f"compare with its file: sparkd ctl drift {name} --against wanted; if all is well now: sparkd ctl bless {name}"
         if against in (None, "known-good"):
             record = await self.store.reference(name)
             if record is None:

@@ -1,0 +1,36 @@
+"""What is different from when it worked, asked as a person would: blessed, edited, restarted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .demo_world import Terminal, demo_on_a_terminal
+
+
+def test_an_edit_is_drift_of_the_next_start_and_then_of_what_runs(folder: Path) -> None:
+    with demo_on_a_terminal() as demo:
+        env = {"SPARKD_SOCKET": demo.found(r"SPARKD_SOCKET=(\S+)")}
+
+        def ctl(*words: str) -> tuple[int, str]:
+            terminal = Terminal("ctl", *words, columns=150, env={**env, "NO_COLOR": "1"})
+            return terminal.end(), terminal.text
+
+        def names(*words: str) -> list[tuple[str, str]]:
+            return [(one["severity"], one["name"]) for one in json.loads(ctl("drift", "--json", *words)[1])["findings"]]
+
+        code, said = ctl("drift")
+        assert (code, "sparkd ctl drift demo --against wanted" in said) == (1, True)
+        assert ctl("bless", "-m", "as it should be")[0] == 0
+        assert "as it should be" in ctl("known-good", "list")[1]
+        assert ctl("drift")[0] == 0
+
+        assert Terminal("demo", "fault", "drift").end() == 0
+        assert names() == [], "what runs is what worked, whatever its file says by now"
+        assert ctl("drift", "--against", "wanted")[0] == 5
+        assert names("--against", "wanted") == [("slows", "--max-num-seqs")]
+
+        assert ctl("restart", "demo", "--yes", "--wait")[0] == 0
+        assert names() == [("slows", "--max-num-seqs")]
+        code, said = ctl("drift", "--build")
+        assert (code, "no image" in said) == (1, True)
