@@ -13,7 +13,8 @@ from sparkd.facts.engines import ENGINES
 from sparkd.facts.sockets import SOCKETS
 from sparkd.model.check import Level
 from sparkd.model.decision import FailureClass
-from sparkd.model.snapshot import NodeView, Socket, Unknown
+from sparkd.model.rank import unit_name
+from sparkd.model.snapshot import Container, NodeView, Socket, Unknown
 
 
 def evaluate(scene: Scene) -> Iterator[Trouble]:
@@ -22,8 +23,10 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
         found, sockets = scene.fact(node, ENGINES), scene.fact(node, SOCKETS)
         view = replace(scene.nodes[node], engines=found, sockets=sockets)
         for socket in _listening(view, use.port):
-            if not _by_a_rank(view, socket, scene.owner):
-                yield _trouble(scene, use, view, socket)
+            ranks = _behind(view, socket, scene.owner)
+            # An older generation of its own goes before the next start.
+            if all(one.deployment != scene.deployment.name for one in ranks):
+                yield _of_another(use, view, socket, ranks[0]) if ranks else _trouble(scene, use, view, socket)
                 break
 
 
@@ -32,13 +35,24 @@ def _listening(view: NodeView, port: int) -> list[Socket]:
     return [one for one in sockets if one.state == "LISTEN" and one.local_port == port]
 
 
-def _by_a_rank(view: NodeView, socket: Socket, owner: str) -> bool:
-    """Of ours, of whatever generation: an older one goes before the next start. A holder nobody can see may be it."""
+def _behind(view: NodeView, socket: Socket, owner: str) -> list[Container]:
+    """The ranks of ours, of whatever deployment and generation, that it is of. A holder nobody can see may be any of them."""
+    ours = [one for one in view.ranks if one.owner == owner]
     if socket.pid is None:
-        return any(one.alive and one.owner == owner for one in view.ranks)
+        return [one for one in ours if one.alive]
     processes = () if isinstance(view.processes, Unknown) else view.processes
-    ours = {one.id for one in view.ranks if one.owner == owner}
-    return any(one.pid == socket.pid and one.owner in ours for one in processes)
+    owners = {one.owner for one in processes if one.pid == socket.pid}
+    return [one for one in ours if {one.id, unit_name(one.name)} & owners]
+
+
+def _of_another(use: PortUse, view: NodeView, socket: Socket, rank: Container) -> Trouble:
+    """Mild: where one deployment takes another's place, the other is stopped a moment before."""
+    text = (
+        f"the {use.what} port {use.port} on {view.name} is held by rank {rank.rank} of {rank.deployment}: "
+        "a start waits some seconds for it, then holds"
+    )
+    seen = (f"LISTEN {socket.local_ip}:{socket.local_port}",)
+    return Trouble(view.name, text, f"sparkd ctl stop {rank.deployment}", seen, rank=use.rank, mild=True)
 
 
 def _trouble(scene: Scene, use: PortUse, view: NodeView, socket: Socket) -> Trouble:

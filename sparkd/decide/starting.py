@@ -109,7 +109,7 @@ def _ports(case: Case) -> Decision | None:
     taken = needs.port_taken(case)
     if taken is None:
         return None
-    said = f"cleaning up: waiting for {taken.text}"
+    said = f"cleaning up: waiting, for {taken.text}"
     if not taken.known:
         return decide(case.state, said, "port-unknown")
     view = case.group.views[taken.node]

@@ -108,12 +108,14 @@ def ports(holder: EngineProcess | None, socket: Socket, *views: NodeView, allowe
 
 
 SERVING = view(SPARK1, containers=(RANK,), processes=(Process(500, 1, 9, "S", GIB, OURS, "VLLM::Worker"),))
+OTHER = replace(SERVING, containers=(replace(RANK, deployment="other"),))
 PORTS: list[tuple[Scene, list[tuple[str, str]]]] = [
     (ports(WORKER, listening(29501)), [("fail", f"held by VLLM::Worker (pid 500) in container {C[:12]}")]),
     (ports(None, listening(8000)), [("fail", "the api port 8000 on spark1 is held by pid 500")]),
     (ports(None, listening(8000, None)), [("fail", "held by a process that cannot be seen")]),
     (ports(None, listening(8000, None), SERVING), []),
     (ports(None, listening(29501), SERVING), []),
+    (ports(None, listening(8000), OTHER), [("warn", "held by rank 0 of other: a start waits some seconds for it")]),
     (ports(None, listening(29501, 77), SERVING), [("fail", "the master port 29501 on spark1 is held by pid 77")]),
     (ports(replace(WORKER, owner="-"), listening(29501)), [("fail", "held by VLLM::Worker (pid 500)")]),
     (ports(replace(WORKER, owner="-"), listening(29501), allowed="holders"), [("warn", "sparkd ends it first")]),
