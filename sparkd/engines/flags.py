@@ -88,7 +88,10 @@ def parse_table(text: str, own: bool = False) -> FlagTable:
     try:
         raw = json.loads(text)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("not a parser table: it is nested too deeply") from None
+    except json.JSONDecodeError:
+        said = f"{text.strip()[:60]!r} is no JSON" if text.strip() else "nothing was printed"
+        raise ValueError(f"not a parser table: {said}") from None
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
         raise ValueError(f"not a parser table of schema {SCHEMA}")
     try:
