@@ -20,7 +20,7 @@ from sparkd.ctl.client import Api, quote
 from sparkd.ctl.drift_answers import Record, Records
 from sparkd.ctl.errors import CtlError, NotConfirmed, Usage
 from sparkd.ctl.names import pick
-from sparkd.ctl.text import Cell, Terminal, say, table, terminal
+from sparkd.ctl.text import Cell, Terminal, clean, say, table, terminal
 
 
 class NotWritten(CtlError):
@@ -64,7 +64,8 @@ def _measured(found: object) -> Iterator[str]:
 
 def show_one(api: Api, name: str | None, generation: int | None, as_json: bool) -> int:
     raw = _record(api, name, generation)
-    print(json.dumps(raw, indent=2) if as_json else read(Record, raw).text.rstrip())
+    text = read(Record, raw).text.rstrip()
+    print(json.dumps(raw, indent=2) if as_json else "\n".join(map(clean, text.splitlines())))
     return 0
 
 
@@ -119,7 +120,7 @@ def _confirm(path: Path, now: str, then: str, said: str, yes: bool) -> None:
     lines = difflib.unified_diff(now.splitlines(), then.splitlines(), str(path), said, lineterm="")
     term = terminal(sys.stderr)
     colours = {"+": "green", "-": "red"}
-    print("\n".join(term.paint(line, colours.get(line[:1], "")) for line in lines), file=sys.stderr)
+    print("\n".join(term.paint(clean(line), colours.get(line[:1], "")) for line in lines), file=sys.stderr)
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

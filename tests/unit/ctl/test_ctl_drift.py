@@ -184,6 +184,15 @@ def test_a_rollback_shows_the_difference_asks_and_keeps_the_file(tmp_path: Path)
     assert (backup.suffix, backup.read_text()) == (".bak", "name: x\nargs: {max-num-seqs: 8}\n")
 
 
+def test_a_rollback_hides_no_line_of_what_it_would_write(tmp_path: Path) -> None:
+    """It is agreed to by whoever may write there, often root, on the word of a daemon that is not."""
+    with daemon(serving()) as server:
+        server.answers = recorded(tmp_path / "ds4-flash.yaml", "name: x\n# \x1b[8mnot to be seen\r\n")
+        asked = on_terminal(server.socket_path, "ctl", "known-good", "rollback", typed="n\n")
+    assert "not to be seen" in asked.text
+    assert "\x1b[8m" not in asked.text
+
+
 def test_a_rollback_where_nothing_is_to_be_done_or_nothing_was_kept(tmp_path: Path) -> None:
     file = tmp_path / "ds4-flash.yaml"
     file.write_text("name: x\n")
