@@ -9,6 +9,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,19 +20,44 @@ from sparkd.node.server import Server
 from .service import OWNER, Connection, Service, wait_for
 
 
+class Ended(Exception):
+    """What ends a service's loop, which survives every OSError."""
+
+
+class Listener(socket.socket):
+    """One that can be told to end: accept() in another thread does not notice a close."""
+
+    ending = False
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        taken = super().accept()
+        if self.ending:
+            taken[0].close()
+            raise Ended
+        return taken
+
+
 @pytest.fixture
 def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The socket of a service in this process, in which silence is noticed soon."""
     monkeypatch.setattr(server, "GIVES_WAY_S", 0.2)
     path = tmp_path / "s"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+    with Listener(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
         listener.listen(64)
         this = node.this(config.Config(state_dir=str(tmp_path / "state")))
-        threading.Thread(target=Server(this).serve, args=(listener,), daemon=True).start()
+
+        def serve() -> None:
+            with pytest.raises(Ended):
+                Server(this).serve(listener)
+
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
         yield path
-        # accept() in another thread does not notice a close; the next connection ends it with an error that it survives,
-        # so the thread is left to the end of the process, blocked.
+        listener.ending = True
+        Connection(path).__exit__()
+        serving.join(10)
+        assert not serving.is_alive()
 
 
 def hello(path: Path) -> dict[str, object]:
