@@ -46,7 +46,12 @@ def _answered(verb: Callable[[], int], as_json: bool) -> int:
 
 def _into_nothing() -> None:
     """The reader went away (`| head`), or there is no room. Python would complain once more when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    try:
+        sys.stderr.flush()
+    except OSError:  # the same reader (`2>&1 | head`): Python would end with 120
+        os.dup2(nothing, 2)
 
 
 def printable_output() -> None:

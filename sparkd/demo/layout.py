@@ -141,8 +141,8 @@ POLICY = Policy(
 """The real rules with short clocks: nobody watches a demo for the ten minutes that an engine may be silent."""
 
 
-CHECKS = dict.fromkeys(("model", "ghost-path", "exit-loop", "second-supervisor"), "off")
-"""What a demo has nothing of: weights, and the units and containers of a machine that is made for engines."""
+CHECKS = dict.fromkeys(("model", "link", "ghost-path", "exit-loop", "second-supervisor"), "off")
+"""What a demo has nothing of: weights, cables, and the units and containers of a machine that is made for engines."""
 
 
 def cluster(layout: Layout) -> Cluster:

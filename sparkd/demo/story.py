@@ -79,9 +79,9 @@ def _ctl(scene: Scene, *words: str, expected: int) -> None:
     argv = [sys.executable, "-m", "sparkd", "ctl", *words]
     environment = {**os.environ, "SPARKD_SOCKET": str(scene.layout.socket)}
     done = subprocess.run(argv, env=environment, stderr=subprocess.STDOUT, check=False)
+    _somebody_reads()  # first: without a reader ctl ends well, whatever it would have ended with
     if done.returncode != expected:
         raise DemoError(f"sparkd ctl {' '.join(words)} ended with {done.returncode} instead of {expected}")
-    _somebody_reads()
 
 
 def _somebody_reads() -> None:

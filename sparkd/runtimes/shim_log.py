@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from typing import BinaryIO
 
 from sparkd.runtimes.logs import LogLine
 from sparkd.runtimes.shim_main import LOG
@@ -19,8 +21,8 @@ def last(folder: Path, tail: int, since: float | None) -> tuple[LogLine, ...]:
     lines: deque[LogLine] = deque(maxlen=min(tail, MAX_LINES))
     left = MAX_BYTES
     chunks: list[bytes] = []
-    for path in _newest_first(folder):
-        chunks.append(_end_of(path, left))
+    for file in _newest_first(folder):
+        chunks.append(_end_of(file, left))
         left -= len(chunks[-1])
         if left <= 0:
             break
@@ -31,21 +33,32 @@ def last(folder: Path, tail: int, since: float | None) -> tuple[LogLine, ...]:
     return tuple(lines)
 
 
-def _newest_first(folder: Path) -> Iterator[Path]:
-    """Those that exist: a log that is rotated at this moment is under its next name."""
-    path, number = folder / LOG, 0
-    while path.exists() or number == 0:
-        if path.exists():
-            yield path
-        number += 1
-        path = folder / f"{LOG}.{number}"
+def _newest_first(folder: Path) -> Iterator[BinaryIO]:
+    """Each once: a log that is rotated while we look comes by again under its next name, and has none for a moment."""
+    seen = set[int]()
+    for number in count():
+        try:
+            file = _open(folder / (f"{LOG}.{number}" if number else LOG))
+        except FileNotFoundError:
+            if number:
+                return
+            continue
+        with file:
+            inode = os.fstat(file.fileno()).st_ino
+            if inode not in seen:
+                seen.add(inode)
+                yield file
 
 
-def _end_of(path: Path, limit: int) -> bytes:
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - limit))
-        return file.read()
+def _open(path: Path) -> BinaryIO:
+    """A pipe that somebody put there has no lines, and is not waited for."""
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+
+
+def _end_of(file: BinaryIO, limit: int) -> bytes:
+    size = file.seek(0, 2)
+    file.seek(max(0, size - limit))
+    return file.read()
 
 
 def parse(raw: bytes) -> LogLine | None:
@@ -58,31 +71,44 @@ def parse(raw: bytes) -> LogLine | None:
         return None
 
 
+def _newest(folder: Path) -> BinaryIO:
+    """Raises OSError where there is no log."""
+    try:
+        return _open(folder / LOG)
+    except FileNotFoundError:
+        return _open(folder / f"{LOG}.1")  # just being rotated
+
+
 class Tail:
     """New whole lines since the last look, through rotations. Begins at the end of what is there."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / LOG
-        self._file = self._path.open("rb")
+        self._file = _newest(folder)
         self._file.seek(0, 2)
         self._rest = b""
 
     def take(self) -> list[LogLine]:
         """Raises OSError."""
         data = self._file.read()
-        if self._moved():
+        if (moved := self._moved()) is not None:
             data += self._file.read()  # written before it was moved and after we read
             self._file.close()
-            self._file = self._path.open("rb")
+            self._file = moved
             data += self._file.read()
         *lines, self._rest = (self._rest + data).split(b"\n")
         return [line for line in map(parse, lines) if line is not None]
 
-    def _moved(self) -> bool:
+    def _moved(self) -> BinaryIO | None:
+        """The log of now, where it is another one."""
         try:
-            return self._path.stat().st_ino != os.fstat(self._file.fileno()).st_ino
+            file = _open(self._path)
         except FileNotFoundError:
-            return False  # between two names; the next look finds the new one
+            return None  # between two names; the next look finds the new one
+        if os.fstat(file.fileno()).st_ino != os.fstat(self._file.fileno()).st_ino:
+            return file
+        file.close()
+        return None
 
     def close(self) -> None:
         self._file.close()

@@ -97,5 +97,6 @@ def test_a_reader_that_goes_away_ends_it(folder: Path) -> None:
         demo.stdout.readline()
         demo.stdout.close()
         said = demo.stderr.read()
-        assert demo.wait(STORY_S) == 0  # as for every command: whoever stops reading has seen enough
+        # As for every command: whoever stops reading has seen enough.
+        assert demo.wait(STORY_S) == 0, said
     assert "Traceback" not in said

@@ -131,6 +131,19 @@ def test_a_reader_that_went_away_is_no_error_of_any_command(words: tuple[str, ..
     assert (done.stderr, done.returncode) == (b"", 0)
 
 
+@pytest.mark.parametrize("words", [*PRINTING, ("ctl", "start", "--wait"), ("nonsense",)], ids=" ".join)
+def test_a_reader_of_both_streams_that_went_away_is_none_either(words: tuple[str, ...]) -> None:
+    """`2>&1 | head -1`: Python ended some with 120, for what it could not write of its progress."""
+    with talkative(two() if "ds4-flash" in words else serving()) as server:
+        server.events = [("status", serving())]
+        reader, writer = os.pipe()
+        os.close(reader)
+        command, env = [sys.executable, "-m", "sparkd", *words], environment(server.socket_path)
+        done = subprocess.run(command, env=env, stdout=writer, stderr=writer, timeout=30, check=False)
+        os.close(writer)
+    assert done.returncode == 0
+
+
 # -------------------------------------------------------------------------------------------------------------- ctrl-C
 
 

@@ -390,6 +390,25 @@ async def test_the_log_is_bounded(runtime: ShimRuntime, tmp_path: Path) -> None:
     assert len(texts) == 200
 
 
+async def test_a_log_that_is_being_rotated_can_be_read_at_any_moment(runtime: ShimRuntime) -> None:
+    code = "n = 0\nwhile True:\n print(n, flush=True)\n n += 1"
+    container_id = await runtime.start(rank(code, log=LogLimit(max_size="1k", max_file=3)), {})
+    for _ in range(500):
+        numbers = [int(line.text) for line in await runtime.logs(container_id, 100, None)]
+        assert numbers == sorted(set(numbers)), "no line twice"
+    await runtime.stop(container_id, 0.0)
+
+
+async def test_a_pipe_in_place_of_a_log_is_not_waited_for(runtime: ShimRuntime, tmp_path: Path) -> None:
+    container_id = await runtime.start(rank("print('up')"), {})
+    await ended(runtime)
+    log = tmp_path / "ranks/sparkd-demo-0/log"
+    log.unlink()
+    os.mkfifo(log)
+    with anyio.fail_after(10), pytest.raises(DockerError, match="not seekable"):
+        await runtime.logs(container_id, 10, None)
+
+
 async def test_one_file_is_a_bound_too(runtime: ShimRuntime, tmp_path: Path) -> None:
     code = "for number in range(5000): print('line', number)"
     await runtime.start(rank(code, log=LogLimit(max_size="10k", max_file=1)), {})
