@@ -51,13 +51,6 @@ held.madvise(21)
 signal.pause()
 """
 # More than its control group may have, so that it always waits for a page from swap.
-THRASH = """\
-import mmap
-held = mmap.mmap(-1, 400 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-while True:
-    for at in range(0, len(held), 4096):
-        held[at] = 1
-"""
 
 
 def files(utilization: float, reads: str, strays: str = "own") -> dict[str, str]:
@@ -176,7 +169,7 @@ def listed(node: Node) -> list[str]:
 
 @contextmanager
 def swapped(node: Node) -> Iterator[None]:
-    """More than a gibibyte of an idle process in a real swap file, and one process that cannot do without it."""
+    """More than a gibibyte of an idle process in a real swap file."""
     node.run(
         ["sh", "-c", f"fallocate -l 2G {SWAP} && chmod 600 {SWAP} && mkswap -q {SWAP} && swapon {SWAP}"], timeout_s=120
     )
@@ -193,13 +186,6 @@ def swapped(node: Node) -> Iterator[None]:
 def swap_used(node: Node) -> int:
     memory = meminfo(node)
     return memory["SwapTotal"] - memory["SwapFree"]
-
-
-def stand_waiting(node: Node) -> None:
-    """A unit that waits for memory nearly all the time."""
-    node.run(
-        ["systemd-run", "--quiet", "--collect", "--unit=lab-thrash", "-p", "MemoryMax=100M", "python3", "-c", THRASH]
-    )
 
 
 def old_enough(node: Node, name: str) -> bool:
@@ -258,13 +244,6 @@ def test_a_clean_restart_empties_the_compile_caches_and_takes_swap_back(daemon: 
         rows = check(daemon)
         assert rows["swap", "spark1"]["status"] == "warn"
         assert f"{SWAP} (file)" in rows["swap", "spark1"]["evidence"][0]
-        stand_waiting(daemon.head)
-        try:
-            wait_for(
-                "stalls to be told", lambda: "stood waiting" in check(daemon)["pressure", "spark1"]["text"], 60, 1.0
-            )
-        finally:
-            daemon.head.run(["systemctl", "kill", "--signal=KILL", "lab-thrash.service"])
         _clean_restart(daemon)
 
 
