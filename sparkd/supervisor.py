@@ -73,9 +73,9 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self.chronicle = Chronicle(self.journal, self.counters)
-        asking = Asking(self.access, self.owner, Path(self.cluster.paths.state))
-        surveyor = Surveyor(self.access, self.owner)
-        self.drifter = drifter(surveyor, self.owner, self.ledger, self.captures.parent, self._hands, self._record)
+        state, surveyor = self.captures.parent, Surveyor(self.access, self.owner)
+        asking = Asking(self.access, self.owner, state)
+        self.drifter = drifter(surveyor, self.owner, self.ledger, state, self._hands, self._record)
         self.checker = Checker(surveyor, asking, self.owner, self.wake, self.drifter.before_start)
         self._observer = Observer(self.cluster, self.access, self.owner)
         self.in_flight = InFlight(self._hands, self._ended, self.wake)
