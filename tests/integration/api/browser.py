@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -49,8 +51,8 @@ class Page:
 
 @asynccontextmanager
 async def browser(url: str) -> AsyncIterator[Page]:
-    """Opens `url`; the browser ends with the context."""
-    with tempfile.TemporaryDirectory() as profile:
+    """Opens `url`; the browser, its children and its profile end with the context."""
+    async with _profile() as profile:
         argv = [
             str(CHROMIUM),
             "--headless",
@@ -58,8 +60,10 @@ async def browser(url: str) -> AsyncIterator[Page]:
             *QUIET,
             f"--user-data-dir={profile}",
             "--remote-debugging-port=0",
+            "about:blank",
         ]
-        async with await anyio.open_process([*argv, "about:blank"], stdout=None) as chromium:
+        around = os.environ | {"TMPDIR": profile}
+        async with await anyio.open_process(argv, stdout=None, env=around, start_new_session=True) as chromium:
             try:
                 port = await _port(chromium)
                 async with aiohttp.ClientSession() as session:
@@ -71,7 +75,22 @@ async def browser(url: str) -> AsyncIterator[Page]:
                         await page.ask("Page.navigate", url=url)
                         yield page
             finally:
-                chromium.kill()
+                os.killpg(chromium.pid, signal.SIGKILL)
+
+
+@asynccontextmanager
+async def _profile() -> AsyncIterator[str]:
+    """A folder for the browser; its children may write there for a moment after they were killed, so removal is tried until it holds."""
+    folder = tempfile.TemporaryDirectory()
+    try:
+        yield folder.name
+    finally:
+        with anyio.fail_after(30, shield=True):
+            while os.path.exists(folder.name):
+                try:
+                    folder.cleanup()
+                except OSError:  # "Directory not empty": somebody wrote into it while it was being emptied
+                    await anyio.sleep(0.05)
 
 
 async def _port(chromium: anyio.abc.Process) -> int:
