@@ -19,14 +19,15 @@ from sparkd import clock, parsers
 from sparkd.decide.asking import quiet, where
 from sparkd.drift import tables
 from sparkd.engines.flags import FlagTable, parse_table
-from sparkd.errors import DockerError, HostError
+from sparkd.errors import DockerError, HostError, NodeRefused
 from sparkd.model.config import Deployment
 from sparkd.model.decision import State
 from sparkd.model.engine_key import EngineKey
 from sparkd.model.snapshot import NodeView
 from sparkd.observe import NodeAccess
-from sparkd.runtimes.engine_python import Located, key_of, locate
-from sparkd.runtimes.throwaway import Throwaway
+from sparkd.runtimes.engine_python import Located
+from sparkd.runtimes.interview import Interview, OfImages
+from sparkd.runtimes.venvs import BUSY
 
 log = structlog.get_logger("sparkd")
 
@@ -74,17 +75,17 @@ class Asking:
     # ------------------------------------------------------------------------------------------------- what is known
 
     async def told(self, deployment: Deployment) -> Told:
-        """Of the engine on the first node that has it. Costs an inspect; never raises for a Docker that is not there."""
-        if not _askable(deployment):
+        """Of the engine on the first node that has it. Costs an inspect; never raises for a node that cannot be asked."""
+        if not self._askable(deployment):
             return Told(None, "")
         known, why = await self._known(), ""
         for node in deployment.nodes:
             try:
-                inside = self.access[node].inside
-                if inside is None:
+                interview = self._interview(deployment, node)
+                if interview is None:
                     continue
                 with anyio.fail_after(KEY_S):
-                    key = await key_of(inside, deployment, self.owner, node)
+                    key = await interview.key_of(deployment, self.owner)
             except (DockerError, HostError) as error:
                 why = error.why
                 continue
@@ -103,6 +104,19 @@ class Asking:
         just_now = clock.now() + RETRY_S - AGAIN_S
         self._failed = {key: failed for key, failed in self._failed.items() if failed[0] > just_now}
         self._next.clear()
+
+    def _askable(self, deployment: Deployment) -> bool:
+        """Does the engine have a parser, and is there anywhere (not in the demo) a way to it?"""
+        there = (self._interview(deployment, node) for node in deployment.nodes if node in self.access)
+        return deployment.engine in SCRIPTS and any(there)
+
+    def _interview(self, deployment: Deployment, node: str) -> Interview | None:
+        access = self.access[node]
+        if deployment.runtime == "process":
+            return access.venvs
+        if deployment.image is None or access.inside is None or access.throwaway is None:
+            return None
+        return OfImages(node, access.inside, access.throwaway)
 
     async def _known(self) -> dict[EngineKey, FlagTable]:
         if self._tables is None:
@@ -132,7 +146,7 @@ class Asking:
                 return
         for one in all_of_them:
             place = where(one, free, seen)
-            if place is not None and _askable(one) and clock.now() >= self._next.get((one.name, one.digest), 0.0):
+            if place is not None and self._askable(one) and clock.now() >= self._next.get((one.name, one.digest), 0.0):
                 self._begin(group, place, self.ask(one, place))
                 return
 
@@ -174,12 +188,12 @@ class Asking:
     async def ask(self, deployment: Deployment, node: str) -> None:
         """Ask its engine on this node unless that is known. What goes wrong is remembered and told by `told`."""
         self._next[deployment.name, deployment.digest] = clock.now() + EVERY_S
-        access = self.access[node]
-        if not _askable(deployment) or access.inside is None or access.throwaway is None:
+        interview = self._interview(deployment, node)
+        if deployment.engine not in SCRIPTS or interview is None:
             return
         known = await self._known()
         try:
-            located = await locate(access.inside, deployment, self.owner, node)
+            located = await interview.locate(deployment, self.owner)
         except (DockerError, HostError) as error:
             self._lost[deployment.name] = error.why
             return
@@ -187,15 +201,17 @@ class Asking:
         failed = located is not None and clock.now() < self._failed.get(located.key, (0.0, ""))[0]
         if located is None or located.key in known or failed:
             return
-        await self._run(access.throwaway, located, deployment, node)
+        await self._run(interview, located, deployment, node)
 
-    async def _run(self, throwaway: Throwaway, located: Located, deployment: Deployment, node: str) -> None:
+    async def _run(self, interview: Interview, located: Located, deployment: Deployment, node: str) -> None:
         began = clock.now()
         self._swept.discard(node)  # its container may not have been removed, whether it answers or not
         try:
-            text = await throwaway.run(located, script(deployment.engine), self.owner)
+            text = await interview.run(located, script(deployment.engine), self.owner)
             table = parse_table(text, own=True)
         except (DockerError, HostError, ValueError) as error:
+            if isinstance(error, NodeRefused) and error.code == BUSY:  # a `sparkd check` asks there: later, then
+                return
             why = str(error) if isinstance(error, ValueError) else error.why
             self._failed[located.key] = clock.now() + RETRY_S, why
             log.warning("an engine's own parser could not be asked", deployment=deployment.name, node=node, why=why)
@@ -209,10 +225,6 @@ class Asking:
         tables.know(parsers.by_image({located.key: table}))
         log.info("asked an engine", deployment=deployment.name, node=node, seconds=round(clock.now() - began, 1))
         self.answered(deployment.name)
-
-
-def _askable(deployment: Deployment) -> bool:
-    return deployment.engine in SCRIPTS and deployment.runtime == "docker" and deployment.image is not None
 
 
 @cache

@@ -15,6 +15,7 @@ from sparkd.runtimes.docker import DockerRuntime
 from sparkd.runtimes.inside import Inside
 from sparkd.runtimes.throwaway import Throwaway
 from sparkd.runtimes.units import UnitRuntime
+from sparkd.runtimes.venvs import Venvs
 
 
 def known_hosts(config_path: Path) -> Path:
@@ -46,5 +47,6 @@ def _access(node: Node, host: hosts.Host, owner: str) -> NodeAccess:
         process=UnitRuntime(node.name, client),
         inside=Inside(node.name, socket),
         throwaway=Throwaway(node.name, socket),
+        venvs=Venvs(node.name, client),
     )
     return access

@@ -21,7 +21,7 @@ from sparkd.model.config import Deployment
 FORK = "VLLM_WORKER_MULTIPROC_METHOD"
 VALIDATES = "fail-on-environ-validation"
 """With it an unknown variable ends the engine."""
-MAY_KNOW = "the image's own version may know it: it is asked while nothing starts"
+MAY_KNOW = "the version that runs may know it: it is asked while nothing starts"
 MOST_SHOWN = 80
 MAY_DIFFER = frozenset({"VLLM_HOST_IP"})
 """Of vLLM's own variables: what is right on one node only."""
@@ -106,7 +106,9 @@ def _variables(scene: Scene, table: FlagTable, file: str) -> Iterator[Trouble]:
 def _refused(scene: Scene, table: FlagTable, said: str, fix: str, mild: bool) -> Trouble:
     """What ships is another version than the image's, as likely as not: its word is a warning."""
     evidence = () if table.own else (f"judged by sparkd's table of {table.engine} {table.version}", scene.unasked)
-    return Trouble(None, f"{table.label} {said}", fix, tuple(filter(None, evidence)), mild=mild)
+    return Trouble(
+        None, f"{table.label(scene.deployment.runtime)} {said}", fix, tuple(filter(None, evidence)), mild=mild
+    )
 
 
 def shown(value: Any) -> str:

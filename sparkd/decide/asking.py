@@ -15,7 +15,7 @@ from sparkd.model.snapshot import Memory, NodeView
 QUIET = frozenset({Phase.STOPPED, Phase.HELD, Phase.PAUSED, Phase.SERVE})
 """Nothing is being started, checked before a start, or taken down. A hold that heals is checked again first."""
 SPARE_BYTES = 6 << 30
-"""What must be available: the container's own limit and as much as an engine that serves may take meanwhile."""
+"""What must be available: the limit of what is asked and as much as an engine that serves may take meanwhile."""
 
 
 def quiet(deployments: Iterable[Deployment], states: Mapping[str, State], nodes: Iterable[str]) -> frozenset[str]:
@@ -28,13 +28,14 @@ def quiet(deployments: Iterable[Deployment], states: Mapping[str, State], nodes:
 
 def where(deployment: Deployment, free: frozenset[str], seen: Mapping[str, NodeView]) -> str | None:
     """The node with the most memory available, of those where it does no harm; None where there is none."""
-    able = [
-        node for node in deployment.nodes if node in free and node in seen and _available(seen[node]) >= SPARE_BYTES
-    ]
-    return max(able, key=lambda node: _available(seen[node]), default=None)
+    spare = {
+        node: _available(seen[node], deployment.runtime) for node in deployment.nodes if node in free and node in seen
+    }
+    able = [node for node, available in spare.items() if available >= SPARE_BYTES]
+    return max(able, key=lambda node: spare[node], default=None)
 
 
-def _available(view: NodeView) -> int:
+def _available(view: NodeView, runtime: str) -> int:
     """0 for a node that cannot be asked."""
-    readable = view.unread_for("docker") is None and isinstance(view.memory, Memory)
+    readable = view.unread_for(runtime) is None and isinstance(view.memory, Memory)
     return view.memory.available if readable and isinstance(view.memory, Memory) else 0

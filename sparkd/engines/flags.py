@@ -63,14 +63,10 @@ class FlagTable:
     variables: frozenset[str] = frozenset()
     """Every name of a variable that the engine reads, also of those whose unset value nobody can tell."""
 
-    @property
-    def label(self) -> str:
+    def label(self, runtime: str) -> str:
         """Whose word it is, for people."""
-        return (
-            f"the image's own {self.engine} {self.version}"
-            if self.own
-            else f"sparkd's table of {self.engine} {self.version}"
-        )
+        whose = ("the nodes' own" if runtime == "process" else "the image's own") if self.own else "sparkd's table of"
+        return f"{whose} {self.engine} {self.version}"
 
     def find(self, written: str) -> Flag | None:
         """The flag that `written` (with its dashes, `a_b` as `a-b`) names; a beginning that fits one flag alone counts,

@@ -1,4 +1,4 @@
-"""Which engine an answer is about: an image's own, or what an image and mounts of the node are together."""
+"""Which engine an answer is about: an image's own, what an image and mounts of the node are together, or a venv's."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ class EngineKey:
     """Two with the same key have the same parser. `stamp` is empty where the engine lies in the image alone."""
 
     image_id: str
+    """Empty without a container."""
     program: str = ""
     """The program of the command: an image may hold two engines."""
     stamp: str = ""
-    """Sources, times and sizes of the mounts that carry the engine: what is installed there anew is another engine."""
+    """Times and sizes of the mounts that carry the engine, or of its files: what is installed there anew is another engine."""
 
     @property
     def digest(self) -> str:

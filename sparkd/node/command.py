@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from typing import NamedTuple, Sequence
+from typing import BinaryIO, NamedTuple, Optional, Sequence, Tuple
 
 from sparkd.node.refusal import Refusal
 
@@ -16,16 +16,18 @@ class Finished(NamedTuple):
     errors: str
 
 
-def run(argv: Sequence[str], deadline_s: float) -> Finished:
+def run(argv: Sequence[str], deadline_s: float, into: Optional[Tuple[BinaryIO, BinaryIO]] = None) -> Finished:
     """Raises FileNotFoundError without the program, Refusal(timeout) at the deadline.
+
+    `into`: files for output and errors, whose size bounds itself; then both are empty in what is returned.
 
     A child that does not die (state D) keeps the caller here: its task stays taken, so that it is not started again.
     """
     child = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdout=into[0] if into else subprocess.PIPE,
+        stderr=into[1] if into else subprocess.PIPE,
         start_new_session=True,  # its own process group, so that a wrapper's children die with it
         env={**os.environ, "LC_ALL": "C", "SYSTEMD_COLORS": "0", "SYSTEMD_PAGER": ""},
     )
@@ -36,4 +38,5 @@ def run(argv: Sequence[str], deadline_s: float) -> Finished:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
             raise Refusal("timeout", f"{argv[0]} did not answer in {deadline_s:g} s and was killed") from None
-    return Finished(child.returncode, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"))
+    said = ((text or b"").decode("utf-8", "replace") for text in (output, errors))
+    return Finished(child.returncode, *said)

@@ -193,9 +193,13 @@ def lines(connection: socket.socket) -> Iterator[Optional[bytes]]:
 
 
 def _shown(args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Arguments as they may be logged: of secrets only the names."""
-    secrets = args.get("secrets")
-    return {**args, "secrets": sorted(secrets)} if isinstance(secrets, dict) else args
+    """Arguments as they may be logged: of secrets only the names, of a script that it was one."""
+    secrets, shown = args.get("secrets"), dict(args)
+    if isinstance(secrets, dict):
+        shown["secrets"] = sorted(secrets)
+    if isinstance(shown.get("script"), str):
+        shown["script"] = f"{len(shown['script'])} characters"
+    return shown
 
 
 def _send(connection: socket.socket, answer: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, BinaryIO, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from sparkd.node import arguments, command
 from sparkd.node.refusal import Refusal
@@ -63,9 +63,12 @@ def listed() -> list[str]:
     return sorted(name for name in names if name.endswith(".service") and NAME.fullmatch(name[: -len(".service")]))
 
 
-def systemctl(argv: Sequence[str], deadline_s: float) -> command.Finished:
+def systemctl(
+    argv: Sequence[str], deadline_s: float, into: Optional[Tuple[BinaryIO, BinaryIO]] = None
+) -> command.Finished:
+    """As `command.run`; without the program, Refusal(failed)."""
     try:
-        return command.run(argv, deadline_s)
+        return command.run(argv, deadline_s, into)
     except FileNotFoundError:
         raise Refusal("failed", NO_SYSTEMD.format(argv[0])) from None
 

@@ -13,6 +13,7 @@ from sparkd.model.snapshot import Unknown
 from sparkd.runtimes.inside import Inside
 from sparkd.runtimes.runtime import Runtime
 from sparkd.runtimes.throwaway import Throwaway
+from sparkd.runtimes.venvs import Venvs
 
 T = TypeVar("T")
 
@@ -38,7 +39,9 @@ class NodeAccess:
     inside: Inside | None = None
     """Files and words of its Docker, for checks; None where ranks run without one."""
     throwaway: Throwaway | None = None
-    """Where an engine's Python is asked; None where `inside` is."""
+    """Where an image's engine is asked; None where `inside` is."""
+    venvs: Venvs | None = None
+    """Where an engine without a container is asked; None in the demo, whose engine has no parser."""
 
     @property
     def runtimes(self) -> dict[str, Runtime]:

@@ -6,8 +6,7 @@ lies in a mount of the node, so does that Python: such mounts belong to the engi
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import basename, join
 
@@ -18,16 +17,13 @@ from sparkd.importers import programs
 from sparkd.model.config import Deployment, Mount
 from sparkd.model.engine_key import EngineKey
 from sparkd.model.place import below
+from sparkd.node.shebang import MOST_CHARS, PYTHON, interpreter
 from sparkd.runtimes.connection import understood
 from sparkd.runtimes.inside import Inside
 
 PACKAGES = ("/site-packages", "/dist-packages")
 KEPT_ENV = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Of the deployment's environment: what decides which engine its Python finds."""
-_PYTHON = re.compile(r"python[0-9.]*")
-_LONG = re.compile(r"""'''exec' "?(/[^"\s]+)"? """)
-"""The second line of a script whose Python has a path too long for a first line."""
-MOST_CHARS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +111,7 @@ async def _stamps(inside: Inside, container: str, engine: _Engine) -> list[str]:
 async def _python(inside: Inside, container: str, engine: _Engine) -> str | None:
     """The path of the Python that runs the program, as it is named: a venv's is a link that must not be followed."""
     found = await _first(inside, container, engine.paths)
-    if found is None or _PYTHON.fullmatch(basename(found)):
+    if found is None or PYTHON.fullmatch(basename(found)):
         return found
     named = interpreter((await inside.text(container, found) or "")[:MOST_CHARS])
     return None if named is None else await _first(inside, container, paths(named, engine.folders))
@@ -150,16 +146,3 @@ def carrying(deployment: Deployment, needed: Sequence[str]) -> tuple[Mount, ...]
         for mount in deployment.container.mounts
         if any(path and below(path, mount.target) for path in needed) or any(one in mount.target for one in PACKAGES)
     )
-
-
-def interpreter(text: str) -> str | None:
-    """The Python that the first lines of a script name, by path or by name; None where they name none."""
-    return next((word for word in _interpreters(text.splitlines()) if _PYTHON.fullmatch(basename(word))), None)
-
-
-def _interpreters(lines: Sequence[str]) -> Iterator[str]:
-    if lines and lines[0].startswith("#!"):
-        words = lines[0][2:].split()
-        yield from words if words and basename(words[0]) == "env" else words[:1]
-        if len(lines) > 1 and (long := _LONG.match(lines[1])):
-            yield long.group(1)

@@ -11,9 +11,10 @@ import pytest
 
 from . import build, outer
 from .commands import pipe, wait_for
-from .driver import NAME, SPARKD, Daemon, Load, audit
+from .driver import NAME, REAL_POLICY, SPARKD, Daemon, Load, audit, cluster, deployment
 from .faults import docker_stopped, kill, mgmt_cut, reboot
 from .nodes import Lab, Node
+from .test_asking import WRONG, flags, kept
 
 USER = "ranks"
 VENV = "/opt/vllm-env"
@@ -341,13 +342,39 @@ def test_a_unit_of_that_name_that_is_not_ours_blocks_and_stays(alone: Daemon) ->
 # ------------------------------------------------------------------------------------------- real vLLM: 4 starts in all
 
 
+def what_the_venvs_own_vllm_refuses_holds_the_start(real: Daemon, changes: Any) -> None:
+    """Asked as the ranks' user, while nothing starts, in a unit of which nothing is left."""
+    wait_for("vLLM's parser to be asked", lambda: kept(real) != "", 120)
+    answer, right = kept(real), deployment(real=True, process=True, model=MODEL, **changes)
+    real.configure(
+        {"sparkd.yaml": cluster(REAL_POLICY), f"deployments/{NAME}.yaml": right.replace("args:\n", f"args:\n{WRONG}")}
+    )
+    real.head.run(["systemctl", "restart", "sparkd.service"])
+    code, said = flags(real)
+    assert (code, said[0][0]) == (4, "fail"), said
+    assert said[0][1].startswith("the nodes' own vllm 0.32.0 ")
+    real.ctl("start", NAME)
+    held = real.wait("the start to be held", lambda one: one["hold"], 60)
+    assert (held["generation"], held["hold"]["fact"]) == (0, "check::flags")
+    real.ctl("stop", NAME, "--yes")
+    real.configure(process=True, model=MODEL, **changes)
+    real.head.run(["systemctl", "restart", "sparkd.service"])
+    assert flags(real) == (0, [])
+    assert kept(real) == answer, "it was asked once"
+    for node in real.lab.nodes:
+        assert node.text(["systemctl", "show", "-P", "LoadState", "sparkd-ask.service"]) == "not-found"
+        assert node.text(["find", "/run/sparkd-node", "-type", "f"]) == ""
+
+
 @pytest.mark.real
 @pytest.mark.timeout(1200)
 # CI has room for two starts of the real engine here: both nodes; one node alone is nightly.
 @pytest.mark.parametrize("nodes", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_real_vllm_in_a_venv(lab: Lab, nodes: int) -> None:
-    """Start, adopt under load, a rank that dies while sparkd is away, group restart, stop."""
-    with without_docker(lab, real=True, nodes=nodes, command=f"{VENV}/bin/vllm") as real:
+    """Its own parser; start, adopt under load, a rank that dies while sparkd is away, group restart, stop."""
+    changes: dict[str, Any] = {"nodes": nodes, "command": f"{VENV}/bin/vllm"}
+    with without_docker(lab, real=True, **changes) as real:
+        what_the_venvs_own_vllm_refuses_holds_the_start(real, changes)
         one = real.start()
         assert (one["serving"], one["generation"]) == (True, 1)
         assert real.complete()["choices"]

@@ -143,8 +143,8 @@ def _rank(args: Mapping[str, Any]) -> Rank:
     return Rank(
         unit=units.name_of(args),
         argv=list(argv),
-        env=_variables(args, "env"),
-        secrets=_variables(args, "secrets"),
+        env=variables(args, "env"),
+        secrets=variables(args, "secrets"),
         labels=_labels(args),
         user=arguments.text(args, "user"),
         workdir=workdir,
@@ -154,7 +154,8 @@ def _rank(args: Mapping[str, Any]) -> Rank:
     )
 
 
-def _variables(args: Mapping[str, Any], name: str) -> Mapping[str, str]:
+def variables(args: Mapping[str, Any], name: str) -> Mapping[str, str]:
+    """A field that maps names of variables to what a program can be given. Raises Refusal(usage)."""
     found = arguments.mapping(args, name)
     for variable, value in found.items():
         if not VARIABLE.fullmatch(variable) or not isinstance(value, str) or UNWRITABLE.search(value):
@@ -163,7 +164,7 @@ def _variables(args: Mapping[str, Any], name: str) -> Mapping[str, str]:
 
 
 def _labels(args: Mapping[str, Any]) -> Mapping[str, str]:
-    found = _variables(args, "labels")
+    found = variables(args, "labels")
     if not all(LABEL.fullmatch(value) for value in found.values()):
         raise Refusal("usage", "labels must be plain words")
     return found
@@ -182,7 +183,7 @@ def _limits(args: Mapping[str, Any]) -> Mapping[str, int]:
 
 def _check(rank: Rank) -> None:
     """What systemd would refuse too, but only after it began, and in words that name neither the path nor the user."""
-    _check_user(rank.user)
+    check_user(rank.user)
     program = rank.argv[0]
     kind = paths.kind(program)
     if kind == "no-interpreter":
@@ -200,7 +201,8 @@ def _check(rank: Rank) -> None:
         )
 
 
-def _check_user(name: str) -> None:
+def check_user(name: str) -> None:
+    """Raises Refusal for what is no user of this node, and for one who is root and does not say so."""
     if not users.NAME.fullmatch(name):
         raise Refusal("usage", f"user must be the name of a user, not {name[:80]!r}")
     try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sparkd.model.config import ContainerSpec, Deployment, Mount
-from sparkd.runtimes.engine_python import carrying, command, interpreter, paths
+from sparkd.node.shebang import interpreter
+from sparkd.runtimes.engine_python import carrying, command, paths
 
 
 @pytest.mark.parametrize(
