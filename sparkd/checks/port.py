@@ -70,7 +70,7 @@ def _trouble(scene: Scene, use: PortUse, view: NodeView, socket: Socket) -> Trou
 CHECK = Check(
     code="port",
     level=Level.FAIL,
-    description="The API's and the ranks' meeting port are free: a worker waits for ever on a stranger's (evidence 08).",
+    description="The API's, the ranks' meeting port and the like are free: a worker waits for ever on a stranger's (evidence 08).",
     evaluate=evaluate,
     needs=(ENGINES, SOCKETS),
     cls=FailureClass.RESOURCE,

@@ -12,7 +12,7 @@ from sparkd.model.snapshot import EngineMetrics, Socket
 
 @dataclass(frozen=True, slots=True)
 class PortUse:
-    """A TCP port that a rank opens on its node; `what` is `api` or `master`."""
+    """A TCP port that a rank opens on its node; `what` it is for, in a word or two: `api`, `master` …"""
 
     rank: int
     port: int

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkd.engines import vllm_memory
-from sparkd.engines.args import words
+from sparkd.engines.args import canonical, words
 from sparkd.engines.base import MemoryNeed, PortUse
 from sparkd.engines.prometheus import Samples, samples
 from sparkd.model.config import Deployment, Node
@@ -35,6 +35,9 @@ _RESERVED = {
 }
 
 _PARALLEL = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size", "prefill-context-parallel-size")
+
+_DP_RPC_PORT = 29550
+"""Where the head waits for data-parallel engines of other nodes (ParallelConfig.data_parallel_rpc_port)."""
 
 _STAGES = ("process", "engine", "rendezvous", "weights", "compile", "kv-cache", "graphs", "api", "ready")
 
@@ -99,8 +102,16 @@ class Vllm:
         return {"VLLM_HOST_IP": address} if address and len(deployment.nodes) > 1 else {}
 
     def ports(self, deployment: Deployment) -> tuple[PortUse, ...]:
-        api = PortUse(0, deployment.port, "api")
-        return (api, PortUse(0, deployment.master_port, "master")) if len(deployment.nodes) > 1 else (api,)
+        args = {canonical(name): value for name, value in deployment.args.items()}
+        several = len(deployment.nodes) > 1
+        remote = several and (_whole(args.get("data-parallel-size")) or 1) > 1  # engines on one node use no port
+        found = (
+            ("api", deployment.port),
+            ("master", deployment.master_port if several else None),
+            ("gRPC", _whole(args.get("grpc-port"))),
+            ("data-parallel RPC", _whole(args.get("data-parallel-rpc-port", _DP_RPC_PORT)) if remote else None),
+        )
+        return tuple(PortUse(0, port, what) for what, port in found if port is not None and 0 < port < 65536)
 
     def world_size(self, args: Mapping[str, Any]) -> int | None:
         size = 1
@@ -173,6 +184,12 @@ def _place(deployment: Deployment, rank: int, nodes: Mapping[str, Node]) -> tupl
         *("--master-addr", str(head.data_address), "--master-port", str(deployment.master_port)),
         *(("--headless",) if rank else ()),
     )
+
+
+def _whole(value: Any) -> int | None:
+    """As a flag's value may be written, None where it is no whole number: to say so is for another check."""
+    said = str(value)
+    return int(said) if said.isdecimal() and len(said) < 10 else None
 
 
 def _cache_tokens(page: Samples) -> int | None:

@@ -125,6 +125,23 @@ def test_ranks_of_several_nodes_meet_on_the_fabric() -> None:
     assert [(use.rank, use.what, use.port) for use in VLLM.ports(make())] == [(0, "api", 8000), (0, "master", 29501)]
 
 
+@pytest.mark.parametrize(
+    ("nodes", "args", "more"),
+    [
+        (("a", "b"), {"data-parallel-size": 2}, [("data-parallel RPC", 29550)]),
+        (("a", "b"), {"data_parallel_size": "2", "data_parallel_rpc_port": "13345"}, [("data-parallel RPC", 13345)]),
+        (("a",), {"data-parallel-size": 2, "data-parallel-rpc-port": 13345}, []),
+        (("a", "b"), {"tensor-parallel-size": 2, "data-parallel-size": 1, "data-parallel-rpc-port": 13345}, []),
+        (("a", "b"), {"grpc-port": 50051}, [("gRPC", 50051)]),
+        (("a", "b"), {"grpc-port": 70000, "data-parallel-size": "many"}, []),
+        (("a", "b"), {"grpc-port": "9" * 5000}, []),
+    ],
+)
+def test_ports_that_flags_open(nodes: tuple[str, ...], args: dict[str, Any], more: list[tuple[str, int]]) -> None:
+    found = [(use.what, use.port) for use in VLLM.ports(make(nodes=nodes, args=args)) if use.rank == 0]
+    assert [one for one in found if one[0] not in ("api", "master")] == more
+
+
 def test_where_the_api_is_reached() -> None:
     nodes = {**NODES, "six": Node(name="six", address="fd00::2")}
     assert base_url(make(), nodes) == "http://127.0.0.1:8000"
