@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.scene import Ask, Check, Scene, Space, Trouble
 from sparkd.checks.starters import containers
 from sparkd.facts.containers import CONTAINERS
-from sparkd.facts.disks import DISKS, DOCKER_ROOT, Disk
+from sparkd.facts.disks import DISKS, LOGS, Disk, parse
+from sparkd.facts.docker_info import DOCKER_INFO, DockerInfo
 from sparkd.model.check import Level
 from sparkd.model.decision import FailureClass
 from sparkd.model.size import spoken
@@ -19,12 +20,22 @@ SHOWN = 3
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
 
 
+def asks(scene: Scene) -> Iterator[Ask]:
+    """Docker's data root may be anywhere, and is elsewhere on nodes with a disk for models."""
+    if scene.deployment.runtime == "docker":
+        yield from (Space(node, path) for node, info in scene.each(DOCKER_INFO) for path in info.folders)
+
+
 def evaluate(scene: Scene) -> Iterator[Trouble]:
-    written = {mount.source for mount in scene.deployment.container.mounts if not mount.read_only}
+    written = {mount.source for mount in scene.deployment.container.mounts if not mount.read_only} | {LOGS}
     for node, disks in scene.each(DISKS):
         for path, disk in disks.items():
-            yield from _of(node, path, disk, path in written or path in (DOCKER_ROOT, "/var/log"))
+            yield from _of(node, path, disk, path in written)
         yield from _logs(scene, node)
+    for ask in asks(scene):
+        answer = scene.answer(ask)
+        for path, disk in parse(answer).items() if isinstance(answer, str) else ():
+            yield from _of(ask.node, path, disk, written=True)
 
 
 def _of(node: str, path: str, disk: Disk, written: bool) -> Iterator[Trouble]:
@@ -53,7 +64,9 @@ def _logs(scene: Scene, node: str) -> Iterator[Trouble]:
         names = ", ".join(one.name for one in found[:SHOWN]) + (
             f" and {len(found) - SHOWN} more" * (len(found) > SHOWN)
         )
-        text = f"what {names} on {node} says is kept in a file without a limit, until {DOCKER_ROOT} is full"
+        info = scene.fact(node, DOCKER_INFO)
+        full = info.folders[0] if isinstance(info, DockerInfo) and info.folders else "Docker's disk"
+        text = f"what {names} on {node} says is kept in a file without a limit, until {full} is full"
         fix = (
             f'on {node}: {{"log-opts": {{"max-size": "50m"}}}} in /etc/docker/daemon.json, and make the container anew'
         )
@@ -66,6 +79,7 @@ CHECK = Check(
     description="The disks of mounts, Docker and logs have space and inodes left, can be written where they must, and no "
     "container's log fills them.",
     evaluate=evaluate,
-    needs=(DISKS, CONTAINERS),
+    needs=(DISKS, CONTAINERS, DOCKER_INFO),
+    asks=asks,
     cls=FailureClass.RESOURCE,
 )

@@ -24,6 +24,7 @@ __all__ = [
     "Look",
     "Place",
     "Scene",
+    "Space",
     "Text",
     "Trouble",
     "always",
@@ -52,6 +53,15 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Space:
+    """Which file system is below this path of the host? Answered with the line of the `disks` probe."""
+
+    node: str
+    path: str
+    place: Place = HOST
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """What of a container's own layer could an engine load? Answered with JSON, see `Inside.changes`."""
 
@@ -60,7 +70,7 @@ class Changes:
     path: str = "/"
 
 
-Ask = Look | Text | Changes
+Ask = Look | Text | Changes | Space
 Answer = str | None | Unknown
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from sparkd.facts import Args, Fact, Question, records
 
-DOCKER_ROOT = "/var/lib/docker"
-"""Docker's own default; another data root is a mount there or a link, as a rule."""
+LOGS = "/var/log"
 _LINE = re.compile(r"(\d+) (\d+) (\d+) (\d+) (ro|rw) (\S+) (/.*)")
 
 
@@ -32,10 +31,7 @@ def parse(text: str) -> dict[str, Disk]:
 
 
 def _args(question: Question) -> Args:
-    deployment = question.deployment
-    sources = {mount.source for mount in deployment.container.mounts}
-    docker = {DOCKER_ROOT} if deployment.runtime == "docker" else set()
-    return {"paths": sorted({*sources, *docker, "/var/log"})}
+    return {"paths": sorted({*(mount.source for mount in question.deployment.container.mounts), LOGS})}
 
 
 DISKS = Fact("disks", parse, _args)

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import anyio
 
 from sparkd import clock
 from sparkd.checks import run
-from sparkd.checks.scene import Answer, Ask, Changes, Check, Look, Place, Scene, Text
+from sparkd.checks.scene import Answer, Ask, Changes, Check, Look, Place, Scene, Space, Text
 from sparkd.errors import DockerError, HostError, NodeRefused
-from sparkd.facts import Fact, Question, paths
+from sparkd.facts import Fact, Question, disks, paths
 from sparkd.model.snapshot import DockerUnit, Unknown
 from sparkd.observe.unknowns import NodeAccess
 
@@ -140,7 +141,17 @@ class Surveyor:
         for ask in asks:
             if isinstance(ask, Text):
                 found[ask] = await self._file(node, ask.path, roots)
+            elif isinstance(ask, Space):
+                found[ask] = await self._space(node, ask.path)
         return found
+
+    async def _space(self, node: str, path: str) -> Answer:
+        probed = await self.access[node].client.probe({"disks": {"paths": [path]}}, SURVEY_S)
+        if "disks" in probed.errors:
+            return _unknown(probed.errors["disks"].why)
+        fact: Fact[Any] = disks.DISKS
+        read = _parsed(fact, probed.texts["disks"])
+        return read if isinstance(read, Unknown) else probed.texts["disks"]
 
     async def _file(self, node: str, path: str, roots: Sequence[str]) -> Answer:
         args = {"path": path, "max_bytes": MAX_TEXT_BYTES, "tail": False, "roots": list(roots)}

@@ -50,6 +50,7 @@ class Inside:
         self._tellers: dict[str, Callable[[Mapping[str, Any]], Awaitable[Any]]] = {
             "containers": lambda _: self._containers(),
             "images": lambda _: self._images(),
+            "docker_info": lambda _: self._info(),
             "image": lambda args: self.image(str(args["ref"])),
             "inspected": lambda _: self._inspected(),
         }
@@ -58,7 +59,7 @@ class Inside:
         await self._connection.aclose()
 
     async def tell(self, fact: str, args: Mapping[str, Any]) -> str:
-        """As JSON: `containers` (every one, inspected), `images` (all), `image` (inspect of `ref`, or null),
+        """As JSON: `containers` (every one, inspected), `images` (all), `docker_info`, `image` (inspect of `ref`, or null),
         `inspected` (Docker's version, every container and the images they are made from, inspected)."""
         told = await self._tellers[fact](args)
         with understood(self._node, f"telling {fact}"):
@@ -73,6 +74,11 @@ class Inside:
     async def _images(self) -> Any:
         async with self._connection.call("listing images", LOOK_S) as docker:
             return await listed(docker, "images/json", {})
+
+    async def _info(self) -> Any:
+        async with self._connection.call("asking Docker about itself", LOOK_S) as docker:
+            told = await docker.system.info()
+        return {name: told.get(name) for name in ("DockerRootDir", "DriverStatus")}
 
     async def _inspected(self) -> dict[str, Any]:
         containers = await self._containers()

@@ -307,3 +307,21 @@ def test_memory_taken_by_a_tmpfs_holds_the_start_and_a_loose_holder_of_a_port_is
         "held",
         "healed",
     ]
+
+
+def test_dockers_disk_is_judged_wherever_its_data_root_is(daemon: Daemon) -> None:
+    daemon.ctl("stop", NAME, "--yes", "--wait", timeout_s=90)
+    node, root = daemon.worker, "/mnt/docker"
+    node.run(["install", "-d", root])
+    node.run(["mount", "-t", "tmpfs", "-o", "size=200m", "tmpfs", root])
+    node.write("/etc/docker/daemon.json", json.dumps({"data-root": root}))
+    try:
+        node.run(["systemctl", "restart", "docker.service"], timeout_s=60)
+        wait_for("the data root to be seen", lambda: check(daemon)["disk", "spark2"]["status"] == "fail", 30)
+        rows = check(daemon)
+        assert rows["disk", "spark2"]["text"].startswith(f"{root} on spark2 has ")
+        assert rows["disk", "spark1"]["status"] == "ok"
+    finally:
+        node.run(["rm", "/etc/docker/daemon.json"])
+        node.run(["systemctl", "restart", "docker.service"], timeout_s=60)
+        node.run(["umount", root])

@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from sparkd.facts import docker_info
 from sparkd.runtimes import looker
 from sparkd.runtimes.docker import DockerRuntime
 from sparkd.runtimes.inside import LABEL_LOOK, MAX_TEXT_BYTES, Inside
@@ -108,11 +109,13 @@ async def test_looks_into_two_images_at_once_do_not_disturb_each_other(inside: I
         assert await inside.kind(one, "/bin/sh") == "file"
 
 
-async def test_dockers_own_words(inside: Inside, runtime: DockerRuntime) -> None:
+async def test_dockers_own_words(inside: Inside, runtime: DockerRuntime, dockerd: Dockerd) -> None:
     container = await runtime.start(rank("sleep", "60"), {})
     told = {fact: json.loads(await inside.tell(fact, {})) for fact in ("containers", "images")}
     assert [one["Id"] for one in told["containers"]] == [container]
     assert any(IMAGE in one["RepoTags"] for one in told["images"])
+    info = docker_info.parse(await inside.tell("docker_info", {}))
+    assert info.folders == (f"{dockerd.folder}/data",), "not Docker's default"
     image = json.loads(await inside.tell("image", {"ref": IMAGE}))
     assert image["Id"].startswith("sha256:")
     assert json.loads(await inside.tell("image", {"ref": "nobody/has:this"})) is None

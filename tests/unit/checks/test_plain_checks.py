@@ -11,8 +11,10 @@ from unit_world import DS4
 
 from sparkd.checks import clock, container_spec, disk, image, parity, swap
 from sparkd.checks.odd import odd_ones
+from sparkd.checks.scene import Space
 from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.disks import DISKS, Disk
+from sparkd.facts.docker_info import DOCKER_INFO, DockerInfo
 from sparkd.facts.image import IMAGE, Image, NoImage
 from sparkd.facts.pressure import PRESSURE, Pressure, Swap
 from sparkd.facts.versions import VERSIONS
@@ -81,7 +83,7 @@ def test_one_node_needs_no_rdma() -> None:
     assert said(container_spec.CHECK, alone) == []
 
 
-NO_CONTAINERS: Any = {CONTAINERS: {SPARK1: (), SPARK2: ()}}
+NO_CONTAINERS: Any = {CONTAINERS: {SPARK1: (), SPARK2: ()}, DOCKER_INFO: {SPARK1: DockerInfo(), SPARK2: DockerInfo()}}
 ROOMY = Disk(1 << 40, 1 << 39, 1 << 20, 1 << 19, False, "ext4")
 DISKS_ODD: list[tuple[dict[str, Any], bool, list[str]]] = [
     ({}, True, []),
@@ -114,14 +116,39 @@ def test_disk(odd: dict[str, Any], written: bool, statuses: list[str]) -> None:
     ],
 )
 def test_the_log_of_a_container_has_a_limit(fields: dict[str, Any], warned: bool) -> None:
-    facts: Any = {DISKS: {SPARK1: {}, SPARK2: {}}, CONTAINERS: {SPARK1: (replace(DS4, **fields),), SPARK2: ()}}
+    facts: Any = {**NO_CONTAINERS, DISKS: {SPARK1: {}, SPARK2: {}}}
+    facts[CONTAINERS] = {SPARK1: (replace(DS4, **fields),), SPARK2: ()}
     found = said(disk.CHECK, scene(facts))
     assert [(node, status) for node, status, _ in found] == ([(SPARK1, "warn")] if warned else [])
 
 
-def test_dockers_own_disk_is_always_written() -> None:
-    facts = {DISKS: {SPARK1: {"/var/lib/docker": replace(ROOMY, free=0)}, SPARK2: {}}, **NO_CONTAINERS}
-    assert [status for _, status, _ in said(disk.CHECK, scene(facts))] == ["fail"]
+ELSEWHERE = DockerInfo(("/data/docker", "/var/lib/containerd"))
+FULL, WELL = "500 0 99 99 rw ext4 {}\n", "500000000000 90000000000 99999 99999 rw ext4 {}\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ({"/data/docker": WELL, "/var/lib/containerd": WELL}, []),
+        ({"/data/docker": FULL, "/var/lib/containerd": WELL}, [("fail", "/data/docker on spark1 has 0 MiB free")]),
+        (
+            {"/data/docker": WELL, "/var/lib/containerd": FULL},
+            [("fail", "/var/lib/containerd on spark1 has 0 MiB free")],
+        ),
+        ({"/data/docker": WELL.replace("rw", "ro"), "/var/lib/containerd": WELL}, [("fail", "is mounted read-only")]),
+        ({"/data/docker": WELL}, [("unknown", "/var/lib/containerd: not asked")]),
+    ],
+)
+def test_the_disks_that_docker_writes_to_are_judged_wherever_they_are(
+    lines: dict[str, str], found: list[tuple[str, str]]
+) -> None:
+    facts = {**NO_CONTAINERS, DISKS: {SPARK1: {}, SPARK2: {}}, DOCKER_INFO: {SPARK1: ELSEWHERE, SPARK2: DockerInfo()}}
+    answers: dict[Any, Any] = {Space(SPARK1, path): line.format(path) for path, line in lines.items()}
+    there = [(status, text) for _, status, text in said(disk.CHECK, scene(facts, answers=answers))]
+    assert [status for status, _ in there] == [status for status, _ in found]
+    assert all(words in text for (_, text), (_, words) in zip(there, found, strict=True))
+    bare = scene(facts, answers=answers, runtime="process")
+    assert said(disk.CHECK, bare) == [], "ranks without containers need no Docker"
 
 
 def swapped(used: int, name: str = "/swap.img") -> dict[Any, Any]:

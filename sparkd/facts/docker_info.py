@@ -1,0 +1,35 @@
+"""What Docker says of itself -> the folders that it writes to; none where ranks need no Docker and there is none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from sparkd.facts import Fact, FactError
+
+CONTAINERD_ROOT = "/var/lib/containerd"
+"""Where images lie with containerd's store (the default since Docker 29), wherever `data-root` is."""
+CONTAINERD_STORE = "io.containerd.snapshotter.v1"
+
+
+@dataclass(frozen=True, slots=True)
+class DockerInfo:
+    """`folders`: that of containers and their logs first, that of images where it is another."""
+
+    folders: tuple[str, ...] = ()
+
+
+def parse(text: str) -> DockerInfo:
+    try:
+        told = json.loads(text)
+        if told == []:  # as every question to a Docker that nobody needs is answered
+            return DockerInfo()
+        root, status = str(told["DockerRootDir"]), dict(told["DriverStatus"] or ())
+        if not root.startswith("/"):
+            raise FactError(f"{root[:80]!r} is no folder")
+        return DockerInfo((root, CONTAINERD_ROOT) if status.get("driver-type") == CONTAINERD_STORE else (root,))
+    except (LookupError, TypeError, ValueError) as error:
+        raise FactError(f"not what Docker says of itself: {error!r}") from None
+
+
+DOCKER_INFO: Fact[DockerInfo] = Fact("docker_info", parse, via="docker")
