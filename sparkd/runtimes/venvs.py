@@ -25,7 +25,7 @@ SYSTEMD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
 """What a unit has that says nothing of it (systemd.exec(5))."""
 STAMPED = {
     "vllm": (
-        *("vllm-*.dist-info/RECORD", "vllm/envs.py", "vllm/engine/arg_utils.py", "vllm/config/*.py"),
+        *("vllm*.dist-info/RECORD", "vllm/envs.py", "vllm/engine/arg_utils.py", "vllm/config/*.py"),
         *("vllm/entrypoints/*/cli_args.py", "vllm/reasoning/*.py", "vllm/tool_parsers/*.py"),
         "vllm/entrypoints/openai/tool_parsers/*.py",
     )
