@@ -13,11 +13,16 @@ from ipaddress import ip_address
 from sparkd.checks.odd import odd_ones
 from sparkd.checks.scene import Check, Scene, Trouble
 from sparkd.facts.links import LINKS, Interface, Links
+from sparkd.facts.rdma import RDMA
 from sparkd.model.check import Level
+from sparkd.model.rank import unit_name
+from sparkd.model.size import spoken
 from sparkd.model.snapshot import Unknown
 
 FABRIC_MBPS = 100_000
 """A ConnectX-7 port of a Spark links at 200 Gb/s; its two halves show as two interfaces of 100 or 200."""
+LOCKED_BYTES = 1 << 30
+"""Defaults are 64 KiB and 8 MiB; NCCL registers its buffers of all channels and the GPU's memory beside them."""
 SOCKET_NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "UCX_NET_DEVICES")
 
 
@@ -29,6 +34,8 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
             yield from _data_address(scene, node, links)
             yield from _unreached(scene, node)
         yield from _names(scene, node, links)
+        if not alone and scene.deployment.hardware == "gb10":
+            yield from _rights(scene, node)
     if not alone:
         yield from _mtu(scene, found)
 
@@ -138,6 +145,30 @@ def _gid(scene: Scene, node: str, links: Links, env: Mapping[str, str]) -> Itera
             yield Trouble(node, text, f"in {file}: node_env: {{{node}: {{NCCL_IB_GID_INDEX: …}}}}", seen, rank)
 
 
+def _rights(scene: Scene, node: str) -> Iterator[Trouble]:
+    """What runs is the proof: what the file asks for, another start of Docker or a system's default may have undone."""
+    file, found = scene.deployment.file or "the deployment file", scene.fact(node, RDMA)
+    ours = {
+        owner: one.rank
+        for one in scene.nodes[node].ranks
+        if one.owner == scene.owner and one.deployment == scene.deployment.name
+        for owner in (one.id, unit_name(one.name))
+    }
+    for rights in () if isinstance(found, Unknown) else found:
+        rank = ours.get(rights.owner)
+        if rank is None:
+            continue
+        if rights.devices is not None and not any(one.startswith("uverbs") for one in rights.devices):
+            text = f"rank {rank} on {node} does not see /dev/infiniband: NCCL talks TCP, at a fraction of the rate"
+            fix = f"in {file}: container: {{devices: [/dev/infiniband]}}, or privileged: true"
+            seen = (f"/dev/infiniband of pid {rights.pid}: {', '.join(rights.devices) or 'not there, or empty'}",)
+            yield Trouble(node, text, fix, seen, rank, mild=True)
+        if rights.memlock_bytes is not None and rights.memlock_bytes < LOCKED_BYTES:
+            text = f"rank {rank} on {node} may lock {spoken(rights.memlock_bytes)} of memory: registering buffers for RDMA fails"
+            seen = (f"/proc/{rights.pid}/limits: Max locked memory {rights.memlock_bytes}",)
+            yield Trouble(node, text, f"in {file}: container: {{ulimits: {{memlock: -1}}}}", seen, rank, mild=True)
+
+
 def _matches(wanted: str, name: str) -> bool:
     """NCCL's and gloo's lists: prefixes unless they begin with `=`; `^` means all but these."""
     if wanted.startswith("^"):
@@ -155,8 +186,9 @@ def _hcas(value: str) -> list[str]:
 CHECK = Check(
     code="link",
     level=Level.FAIL,
-    description="The fabric's address is up on every node, MTUs agree, and interfaces named in the environment exist.",
+    description="The fabric's address is up on every node, MTUs agree, interfaces named in the environment exist, and what "
+    "runs may use RDMA.",
     evaluate=evaluate,
-    needs=(LINKS,),
+    needs=(LINKS, RDMA),
     reads=("pings",),
 )

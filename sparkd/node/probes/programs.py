@@ -51,6 +51,12 @@ def probe(args: Mapping[str, Any], deadline_s: float) -> str:
     return "".join(lines)
 
 
+def mains() -> list[str]:
+    """The pids of all engines' main processes."""
+    found = dict(_engines())
+    return [pid for pid in found if _is_main(pid, found)]
+
+
 def _engines() -> Iterator[tuple[str, list[str]]]:
     for pid in procfs.pids():
         try:

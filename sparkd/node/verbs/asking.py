@@ -27,7 +27,11 @@ CONFINED = (
     *("NoNewPrivileges=yes", "CapabilityBoundingSet=", "RestrictSUIDSGID=yes", "LockPersonality=yes"),
     *("PrivateNetwork=yes", "PrivateDevices=yes", "ProtectSystem=strict", "ProtectHome=read-only"),
     *("ProtectKernelTunables=yes", "ProtectKernelModules=yes", "ProtectControlGroups=yes"),
-    *("TemporaryFileSystem=/tmp:size=256m,mode=1777", "LimitCORE=0", f"LimitFSIZE={MOST_BYTES}"),  # what it prints is a file
+    *(
+        "TemporaryFileSystem=/tmp:size=256m,mode=1777",
+        "LimitCORE=0",
+        f"LimitFSIZE={MOST_BYTES}",
+    ),  # what it prints is a file
     *(f"MemoryMax={MEMORY_BYTES}", "MemorySwapMax=0", "TasksMax=256", "OOMScoreAdjust=1000", "OOMPolicy=kill"),
     *("Nice=19", "CPUWeight=1", "IOSchedulingClass=idle", "TimeoutStopSec=2s"),
 )

@@ -11,8 +11,9 @@ from check_world import DEPLOYMENT, SPARK1, SPARK2, said, scene, trouble, view
 from sparkd.checks import gpu, link, run
 from sparkd.facts.gpu import GPU, Gpu, GpuState, Xid
 from sparkd.facts.links import LINKS, Interface, Links, RdmaPort
+from sparkd.facts.rdma import RDMA, RdmaRights
 from sparkd.model.decision import FailureClass
-from sparkd.model.snapshot import Ping, Unknown
+from sparkd.model.snapshot import Container, Ping, Unknown
 
 GB10 = Gpu("NVIDIA GB10", "580.95.05", "P0", None, 2411.0, 96.0, 61.0)
 WELL = GpuState("580.95.05", "ok", "", (GB10,), ())
@@ -62,8 +63,38 @@ def node(last: int, *more: Interface, **odd: Any) -> Links:
     return Links((*halves, *more), (RdmaPort("rocep1s0f0", 1, "active", "enp1s0f0np0", ()),))
 
 
+IDLE: Any = {RDMA: {SPARK1: (), SPARK2: ()}}
+
+
 def links(second: Links) -> Any:
-    return {LINKS: {SPARK1: node(1), SPARK2: second}}
+    return {**IDLE, LINKS: {SPARK1: node(1), SPARK2: second}}
+
+
+ID = "3f" * 32
+WORKER = Container(ID, "sparkd-demo-1", "demo", 1, 3, "us", "x", "running")
+BOUND = RdmaRights(77, ID, None, ("rdma_cm", "uverbs0"))
+RIGHTS: list[tuple[RdmaRights, dict[str, Any], list[str]]] = [
+    (BOUND, {}, []),
+    (replace(BOUND, memlock_bytes=8 << 20), {}, ["rank 1 on spark2 may lock 8 MiB of memory"]),
+    (replace(BOUND, memlock_bytes=64 << 30), {}, []),
+    (replace(BOUND, devices=()), {}, ["rank 1 on spark2 does not see /dev/infiniband"]),
+    (replace(BOUND, devices=("rdma_cm",)), {}, ["does not see /dev/infiniband"]),
+    (replace(BOUND, devices=None), {}, []),
+    (replace(BOUND, devices=(), owner="sparkd-demo-1.service"), {}, ["does not see /dev/infiniband"]),
+    (replace(BOUND, devices=(), owner="-"), {}, []),
+    (replace(BOUND, devices=(), memlock_bytes=0), {"hardware": "cpu"}, []),
+]
+
+
+@pytest.mark.parametrize(("rights", "deployment", "words"), RIGHTS)
+def test_what_a_running_rank_may_use_of_rdma(rights: RdmaRights, deployment: dict[str, Any], words: list[str]) -> None:
+    facts = {**links(node(2)), RDMA: {SPARK1: (), SPARK2: (rights,)}}
+    at = scene(facts, view(SPARK2, containers=(WORKER,)), running=True, **deployment)
+    found = [one for one in trouble(link.CHECK, at) if "rank" in one.text]
+    assert [(one.node, one.status, one.rank) for one in found] == [(SPARK2, "warn", 1)] * len(words)
+    assert all(word in one.text for word, one in zip(words, found, strict=True))
+    theirs = scene(facts, view(SPARK2, containers=(replace(WORKER, deployment="other"),)), running=True, **deployment)
+    assert not [one for one in trouble(link.CHECK, theirs) if "rank" in one.text]
 
 
 LINKS_ODD: list[tuple[Links, list[tuple[str, str]]]] = [
@@ -148,7 +179,7 @@ def test_peers_on_the_fabric(pings: Any, statuses: list[str]) -> None:
 
 
 def test_a_node_alone_needs_no_fabric() -> None:
-    assert said(link.CHECK, scene({LINKS: {SPARK1: node(9)}}, nodes=(SPARK1,))) == []
+    assert said(link.CHECK, scene({**IDLE, LINKS: {SPARK1: node(9)}}, nodes=(SPARK1,))) == []
 
 
 def test_an_address_that_is_not_configured_is_not_looked_for() -> None:

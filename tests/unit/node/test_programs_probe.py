@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+import os
+import re
+import resource
 import subprocess
 import sys
 import time
@@ -12,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from sparkd.facts import Question, programs
+from sparkd.facts import Question, programs, rdma
 from sparkd.facts.programs import PROGRAMS, Program
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.secret import HIDDEN
 from sparkd.node.probes import programs as probe
+from sparkd.node.probes.rdma import CAP_IPC_LOCK
 
 from .service import Connection
 
@@ -105,6 +109,19 @@ def test_libraries_that_a_child_has_mapped_by_their_content(
 ) -> None:
     library = tmp_path / "libnccl.so.2"
     assert ask(node, engine.pid).libraries == {str(library): hashlib.sha256(library.read_bytes()).hexdigest()}
+
+
+def test_what_the_main_process_may_lock_and_see(node: Connection, engine: subprocess.Popen[bytes]) -> None:
+    _, hard = resource.prlimit(engine.pid, resource.RLIMIT_MEMLOCK)
+    resource.prlimit(engine.pid, resource.RLIMIT_MEMLOCK, (4096, hard))
+    text = node.text("rdma")
+    (line,) = [line for line in text.splitlines() if line.startswith(f"{engine.pid} ")]
+    assert line.split()[2] == "4096"
+    (found,) = [one for one in rdma.parse(text) if one.pid == engine.pid]
+    capabilities = int(re.findall(r"CapEff:\s+(\w+)", Path("/proc/self/status").read_text())[0], 16)
+    assert found.memlock_bytes == (None if capabilities >> CAP_IPC_LOCK & 1 else 4096)
+    there = Path("/dev/infiniband")
+    assert found.devices == (tuple(sorted(os.listdir(there))) if there.is_dir() else ())
 
 
 def test_the_probe_hides_with_the_words_of_the_head() -> None:
