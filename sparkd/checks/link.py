@@ -16,7 +16,6 @@ from sparkd.facts.links import LINKS, Interface, Links
 from sparkd.facts.rdma import RDMA
 from sparkd.model.check import Level
 from sparkd.model.rank import unit_name
-from sparkd.model.size import spoken
 from sparkd.model.snapshot import Unknown
 
 FABRIC_MBPS = 100_000
@@ -164,7 +163,7 @@ def _rights(scene: Scene, node: str) -> Iterator[Trouble]:
             seen = (f"/dev/infiniband of pid {rights.pid}: {', '.join(rights.devices) or 'not there, or empty'}",)
             yield Trouble(node, text, fix, seen, rank, mild=True)
         if rights.memlock_bytes is not None and rights.memlock_bytes < LOCKED_BYTES:
-            text = f"rank {rank} on {node} may lock {spoken(rights.memlock_bytes)} of memory: registering buffers for RDMA fails"
+            text = f"rank {rank} on {node} may lock {rights.memlock_bytes >> 10} KiB of memory: registering buffers for RDMA fails"
             seen = (f"/proc/{rights.pid}/limits: Max locked memory {rights.memlock_bytes}",)
             yield Trouble(node, text, f"in {file}: container: {{ulimits: {{memlock: -1}}}}", seen, rank, mild=True)
 

@@ -342,14 +342,32 @@ def test_a_unit_of_that_name_that_is_not_ours_blocks_and_stays(alone: Daemon) ->
 # ------------------------------------------------------------------------------------------- real vLLM: 4 starts in all
 
 
+def is_asked(node: Node) -> bool:
+    return node.run(["systemctl", "is-active", "--quiet", "sparkd-ask.service"], check=False).returncode == 0
+
+
+def stopped_asking(lab: Lab) -> int:
+    """How often systemd has been told to, since the nodes were made."""
+    said = (node.text(["journalctl", "--no-pager", "-o", "cat", "-u", "sparkd-ask.service"]) for node in lab.nodes)
+    return sum(text.count("Stopped sparkd-ask.service") for text in said)
+
+
 def what_the_venvs_own_vllm_refuses_holds_the_start(real: Daemon, changes: Any) -> None:
     """Asked as the ranks' user, while nothing starts, in a unit of which nothing is left."""
-    wait_for("vLLM's parser to be asked", lambda: kept(real) != "", 120)
-    answer, right = kept(real), deployment(real=True, process=True, model=MODEL, **changes)
-    real.configure(
-        {"sparkd.yaml": cluster(REAL_POLICY), f"deployments/{NAME}.yaml": right.replace("args:\n", f"args:\n{WRONG}")}
-    )
+    real.configure(process=True, model="/srv/none", **changes)
     real.head.run(["systemctl", "restart", "sparkd.service"])
+    wait_for("vLLM to be asked", lambda: any(is_asked(node) for node in real.lab.nodes), 30, every_s=0.2)
+    before = stopped_asking(real.lab)
+    real.ctl("start", NAME)
+    real.wait("the start to be held", lambda one: one["hold"], 60)
+    assert stopped_asking(real.lab) == before + 1, "it gave way to the start"
+    real.ctl("stop", NAME, "--yes")
+
+    wrong = deployment(real=True, process=True, model=MODEL, **changes).replace("args:\n", f"args:\n{WRONG}")
+    real.configure({"sparkd.yaml": cluster(REAL_POLICY), f"deployments/{NAME}.yaml": wrong})
+    real.head.run(["systemctl", "restart", "sparkd.service"])
+    wait_for("vLLM's parser to be asked", lambda: kept(real) != "", 120)
+    answer = kept(real)
     code, said = flags(real)
     assert (code, said[0][0]) == (4, "fail"), said
     assert said[0][1].startswith("the nodes' own vllm 0.32.0 ")
@@ -357,6 +375,7 @@ def what_the_venvs_own_vllm_refuses_holds_the_start(real: Daemon, changes: Any) 
     held = real.wait("the start to be held", lambda one: one["hold"], 60)
     assert (held["generation"], held["hold"]["fact"]) == (0, "check::flags")
     real.ctl("stop", NAME, "--yes")
+
     real.configure(process=True, model=MODEL, **changes)
     real.head.run(["systemctl", "restart", "sparkd.service"])
     assert flags(real) == (0, [])

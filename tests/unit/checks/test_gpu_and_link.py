@@ -75,7 +75,7 @@ WORKER = Container(ID, "sparkd-demo-1", "demo", 1, 3, "us", "x", "running")
 BOUND = RdmaRights(77, ID, None, ("rdma_cm", "uverbs0"))
 RIGHTS: list[tuple[RdmaRights, dict[str, Any], list[str]]] = [
     (BOUND, {}, []),
-    (replace(BOUND, memlock_bytes=8 << 20), {}, ["rank 1 on spark2 may lock 8 MiB of memory"]),
+    (replace(BOUND, memlock_bytes=8 << 20), {}, ["rank 1 on spark2 may lock 8192 KiB of memory"]),
     (replace(BOUND, memlock_bytes=64 << 30), {}, []),
     (replace(BOUND, devices=()), {}, ["rank 1 on spark2 does not see /dev/infiniband"]),
     (replace(BOUND, devices=("rdma_cm",)), {}, ["does not see /dev/infiniband"]),
