@@ -1,6 +1,7 @@
 """Memory, ports and leftovers on the lab's nodes: what the checks say, what the cleanup takes away, what the gate holds.
 
-One daemon for the module, three group starts. Both nodes show the memory of the one machine that they run on.
+One daemon for the module, three group starts of the fast engine; the workers in containers that are in their way are vLLM's
+own. Both nodes show the memory of the one machine that they run on.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any
 import pytest
 
 from .commands import wait_for
-from .driver import FAST_POLICY, NAME, Daemon, Json, cluster, deployment
-from .layout import ENGINE_IMAGE
+from .driver import FAST_POLICY, NAME, REAL_ENV, Daemon, Json, cluster, deployment
+from .layout import ENGINE_IMAGE, MODEL, PLANS, REAL_VLLM
 from .nodes import Lab, Node
 
 GIB = 1 << 30
@@ -93,11 +94,19 @@ def check(daemon: Daemon) -> dict[tuple[str, str], Json]:
 
 
 def run_worker(node: Node, name: str, port: int, **labels: str) -> None:
-    """A container whose VLLM::Worker holds a port of the host."""
+    """vLLM's own worker, in a container of the host's network: a head of two waits on this port for ever (evidence 07)."""
     told = [word for key, value in labels.items() for word in ("--label", f"io.sparkd.{key}={value}")]
-    where = ["--network", "host", "-v", "/lab:/lab:ro", "-v", f"{WORKER}:{WORKER}:ro"]
-    node.docker("run", "-d", "--init", "--name", name, *told, *where, ENGINE_IMAGE, "python3", WORKER, str(port))
-    wait_for(f"{name} to listen", lambda: f":{port}" in node.text(["ss", "-ltn"]), 20)
+    where = ["--network", "host", "--ipc", "host", "-v", "/lab:/lab:ro"]
+    place = PLANS[node.name == PLANS[1].name]
+    env = {**REAL_ENV, "VLLM_HOST_IP": place.data_address, "GLOO_SOCKET_IFNAME": place.fabric_link}
+    given = [word for key, value in env.items() for word in ("--env", f"{key}={value}")]
+    group = ["--nnodes", "2", "--node-rank", "0", "--master-addr", place.data_address, "--master-port", str(port)]
+    small = ["--port", "8099", "--max-model-len", "1024", "--enforce-eager", "--gpu-memory-utilization", "0.1"]
+    argv = [REAL_VLLM, "serve", MODEL, "--tensor-parallel-size", "2", *small, *group]
+    node.docker("run", "-d", "--init", "--name", name, *told, *where, *given, ENGINE_IMAGE, *argv)
+    wait_for(f"{name} to listen", lambda: f":{port}" in node.text(["ss", "-ltn"]), 90)
+    words = node.read(f"/proc/{node.pid_of('^VLLM::Worker')}/cmdline")
+    assert words.startswith("VLLM::Worker"), "its title is all that is left of its arguments"
 
 
 def figures(daemon: Daemon, after: int = 0) -> dict[str, Any]:
