@@ -33,8 +33,7 @@ _clients: RunVar[httpx.AsyncClient] = RunVar("sparkd.http.client")
 class Completion:
     """How one completion ended. `ok` only when it was streamed to its end without an error and met what was expected.
 
-    `tokens` is the engine's own count, or the number of chunks with text where it gives none. Times are seconds since
-    the request was sent.
+    `tokens` is the engine's own count, or that of chunks with text where it gives none. Times: seconds since it was sent.
     """
 
     ok: bool
@@ -65,11 +64,21 @@ async def health(base_url: str, deadline_s: float) -> int | None:
 
 async def metrics_text(base_url: str, deadline_s: float) -> str:
     """The page GET /metrics. Raises Late or Unreachable as `health`, HostError for another status than 200."""
+    status, text = await page(base_url, "/metrics", deadline_s)
+    if status != 200:
+        raise HostError(base_url, f"HTTP {status} for /metrics")
+    return text
+
+
+async def page(base_url: str, path: str, deadline_s: float, token: str | None = None) -> tuple[int, str]:
+    """(status, text) of the page GET `path`. Raises Late or Unreachable as `health`."""
     with _as_host_errors(base_url), anyio.fail_after(deadline_s):
-        async with _client().stream("GET", f"{base_url}/metrics") as response:
-            if response.status_code != 200:
-                raise HostError(base_url, f"HTTP {response.status_code} for /metrics")
-            return await _body(response)
+        async with _client().stream("GET", f"{base_url}{path}", headers=_bearer(token)) as response:
+            return response.status_code, await _body(response)
+
+
+def _bearer(token: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"} if token else {}
 
 
 async def post_json(url: str, body: bytes, headers: Mapping[str, str], deadline_s: float) -> int:
@@ -166,8 +175,7 @@ def _why(error: Exception) -> str:
 
 async def _read(url: str, body: Mapping[str, Any], token: str | None, answer: _Answer) -> str:
     """Stream into `answer`; returns why it failed, or nothing."""
-    headers = {"authorization": f"Bearer {token}"} if token else {}
-    async with _client().stream("POST", url, json=dict(body), headers=headers) as response:
+    async with _client().stream("POST", url, json=dict(body), headers=_bearer(token)) as response:
         if response.status_code != 200:
             return f"HTTP {response.status_code}: {_message(await _body(response))}"
         async with aclosing(_events(response)) as events:

@@ -106,6 +106,9 @@ class Scene:
     unasked: str = ""
     """Why not."""
 
+    says: Mapping[tuple[str, str], Mapping[str, Any] | Unknown] = field(default_factory=dict)
+    """(node, container or unit of an engine) -> what it says of itself, see `sparkd.drift.said`."""
+
     drift: Drift | None = None
     """What the next start differs in from what worked; None where nothing is recorded."""
 

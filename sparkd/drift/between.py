@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkd.drift import words
+from sparkd.drift import said, words
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.rules import (
@@ -59,7 +59,10 @@ _Change = tuple[str, Any, Any, str, Severity]
 
 
 def _changes(head: RankForm, other: RankForm, table: FlagTable) -> Iterator[_Change]:
-    yield from _flags(head, other, table)
+    flags = list(_flags(head, other, table))
+    yield from flags
+    told = {name.removeprefix("--") + said.SUFFIX for name, *_ in flags}
+    yield from (one for one in said.apart(head, other) if one[0] not in told)
     if head.env_whole is other.env_whole:
         for name, one, two_ in _unlike(head.env, other.env):
             if name not in IDENTITY and not matches(name, PER_NODE):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkd.drift import between, words
+from sparkd.drift import between, said, words
 from sparkd.drift.container import FROM_IMAGE
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import Gap, RankForm, Side
@@ -15,6 +15,7 @@ from sparkd.drift.rules import OF_ENGINE, matches
 from sparkd.drift.tables import table as table_of
 from sparkd.drift.values import same
 from sparkd.drift.veil import Veil, hides
+from sparkd.engines.flags import FlagTable
 from sparkd.model.rank import IDENTITY
 from sparkd.model.secret import HIDDEN
 
@@ -90,7 +91,7 @@ def paired(known: Side, live: Side, rank: int | None = None) -> list[tuple[RankF
 def _rank(known: RankForm, live: RankForm, gaps: tuple[Gap, ...]) -> Iterator[Difference]:
     table = table_of(live.engine, live.image_id)
     for kind, changes in (
-        ("flag", _flags(known, live)),
+        ("flag", _flags(known, live, table)),
         ("env", _env(known, live)),
         ("image", _image(known, live)),
         ("container", _container(known, live)),
@@ -98,7 +99,13 @@ def _rank(known: RankForm, live: RankForm, gaps: tuple[Gap, ...]) -> Iterator[Di
     ):
         for name, one, other in changes:
             judged = judge(kind, name, one, other, live, table, gaps)
+            if kind == "flag" and (source := said.source(name, live)):
+                judged = replace(judged, why=f"{judged.why}; {source}" if judged.why else source)
             yield replace(judged, rank=live.rank, node=live.node or known.node)
+    told = {name for name, _, _ in _flags(known, live, table)}
+    for one in said.became(known, live):
+        if f"--{one.name.removesuffix(said.SUFFIX)}" not in told:
+            yield replace(one, rank=live.rank, node=live.node or known.node)
 
 
 _PLAIN = (("unit", "unit"), ("file", "files"), ("host", "host"))
@@ -108,16 +115,18 @@ _PLAIN = (("unit", "unit"), ("file", "files"), ("host", "host"))
 # --------------------------------------------------------------------------------------------- section by section
 
 
-def _flags(known: RankForm, live: RankForm) -> Iterator[_Change]:
-    if known.flags is None or live.flags is None:
+def _flags(known: RankForm, live: RankForm, table: FlagTable) -> Iterator[_Change]:
+    one, other = said.both(known, live, table)
+    if one is None or other is None:
         return
-    if known.model != live.model:
+    if known.model != live.model and known.flags is not None and live.flags is not None:
         yield "model", known.model, live.model
     if known.program != live.program and known.program and live.program:
         yield "command", " ".join(known.program), " ".join(live.program)
-    for name in sorted({*known.flags, *live.flags}):
-        written = f"--{name}"
-        yield from _value(written, known.flags.get(name), live.flags.get(name))
+    for name in sorted({*one, *other}):
+        if live.flags is None and isinstance(one.get(name), Mapping):
+            continue  # the engine's own log says of an object all that it has
+        yield from _value(f"--{name}", one.get(name), other.get(name))
 
 
 def _value(name: str, known: Any, live: Any) -> Iterator[_Change]:

@@ -43,6 +43,8 @@ class RankForm:
     unit: Mapping[str, Any] | None = None
     files: Mapping[str, Any] | None = None
     host: Mapping[str, Any] | None = None
+    says: Mapping[str, Any] | None = None
+    """What the running engine says of itself, see `sparkd.drift.said`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from sparkd.drift.yaml import dump
 KIND = "known-good"
 _ABOUT = ("deployment", "generation", "recorded", "note", "pinned", "measured")
 _FIELDS = {field.name for field in fields(RankForm)}
-_MAPPINGS = ("flags", "env", "container", "mounts", "unit", "files", "host")
+_MAPPINGS = ("flags", "env", "container", "mounts", "unit", "files", "host", "says")
 
 
 def as_yaml(side: Side, about: Mapping[str, Any]) -> str:

@@ -60,7 +60,9 @@ def veiled(form: RankForm) -> RankForm:
     """A form without secrets, for whoever keeps it: what a comparison needs of one is that it is there."""
     veil = Veil.of((form,))
     flags = form.flags and {name: _flag(veil, name, value) for name, value in form.flags.items()}
-    sections = {name: veil.value(getattr(form, name)) for name in ("env", "container", "mounts", "unit", "files")}
+    sections = {
+        name: veil.value(getattr(form, name)) for name in ("env", "container", "mounts", "unit", "files", "says")
+    }
     return replace(form, flags=flags, **sections)
 
 

@@ -17,6 +17,7 @@ from sparkd.checks.scene import Scene
 from sparkd.drift.known_good import KIND
 from sparkd.drift.report import Drift
 from sparkd.drifting.comparing import with_known, with_wanted
+from sparkd.drifting.hearing import Hearing
 from sparkd.drifting.recording import Recording
 from sparkd.drifting.speed import slower
 from sparkd.drifting.store import Record, Store
@@ -51,6 +52,7 @@ class Drifter:
     ledger: Ledger
     store: Store
     recording: Recording
+    hearing: Hearing
     found: dict[str, Drift] = field(default_factory=dict)
     """Deployment -> the last comparison of what runs with what worked."""
     _tried: dict[str, float] = field(default_factory=dict)
@@ -159,11 +161,17 @@ class Drifter:
         if old or not quick:
             began = clock.now()
             scene = await self.surveyor.survey(blank, [reading(quick=False)])
+            scene = replace(scene, says=await self.hearing.words(scene))
             if keep:
                 self._scenes[deployment.name] = began, deployment.digest, scene
             return scene
         scene = await self.surveyor.survey(blank, [reading(quick=True)])
-        return replace(scene, facts=_over(before.facts, scene.facts), answers=_over(before.answers, scene.answers))
+        return replace(
+            scene,
+            facts=_over(before.facts, scene.facts),
+            answers=_over(before.answers, scene.answers),
+            says=before.says,
+        )
 
 
 def drifter(
@@ -185,7 +193,8 @@ def drifter(
         await happened(name, KIND, f"generation {record.generation} is recorded as known-good: {why}", KIND)
 
     store = Store(state / KIND)
-    return Drifter(surveyor, owner, ledger, store, Recording(store, ask, recorded))
+    hearing = Hearing(surveyor.access, hands)
+    return Drifter(surveyor, owner, ledger, store, Recording(store, ask, recorded), hearing)
 
 
 def _over(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> dict[Any, Any]:

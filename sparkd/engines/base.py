@@ -82,6 +82,23 @@ class Engine(Protocol):
         """Ids of known log patterns, each once, in the order they first appeared."""
         ...
 
+    @property
+    def pages(self) -> tuple[str, ...]:
+        """Paths of the API that say how the engine runs."""
+        ...
+
+    def arguments(self, lines: Iterable[str]) -> dict[str, Any] | None:
+        """Flag -> value, as the first lines of its log say what it was given; None where they do not."""
+        ...
+
+    def in_use(self, lines: Iterable[str]) -> dict[str, Any]:
+        """Flag -> what became of it, and `version`, by its log."""
+        ...
+
+    def page(self, path: str, answer: Any) -> dict[str, Any]:
+        """The same by one of `pages`."""
+        ...
+
     def metrics(self, text: str) -> EngineMetrics | None:
         """Progress from the engine's metrics page, by presence; None when the page shows no token counter."""
         ...

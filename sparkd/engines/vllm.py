@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkd.engines import vllm_memory
+from sparkd.engines import vllm_memory, vllm_said
 from sparkd.engines.args import canonical, words
 from sparkd.engines.base import MemoryNeed, PortUse
 from sparkd.engines.prometheus import Samples, samples
@@ -77,6 +77,7 @@ class Vllm:
     start_order: tuple[str, ...] = ("workers", "head")
     reserved_args: frozenset[str] = frozenset(_RESERVED)
     stages: tuple[str, ...] = _STAGES
+    pages: tuple[str, ...] = vllm_said.PAGES
 
     def argument_fix(self, name: str) -> str:
         return _RESERVED[name]
@@ -135,6 +136,15 @@ class Vllm:
         for line in lines:
             found.update((name, None) for name, pattern in _FINDINGS if pattern.search(line))
         return tuple(found)
+
+    def arguments(self, lines: Iterable[str]) -> dict[str, Any] | None:
+        return vllm_said.arguments(lines)
+
+    def in_use(self, lines: Iterable[str]) -> dict[str, Any]:
+        return vllm_said.in_use(lines)
+
+    def page(self, path: str, answer: Any) -> dict[str, Any]:
+        return vllm_said.page(path, answer)
 
     def metrics(self, text: str) -> EngineMetrics | None:
         page = samples(text)

@@ -12,10 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkd.checks.scene import Ask, Check, Scene
-from sparkd.drift.argv import Arguments, read_argv
 from sparkd.drift.form import RankForm, Side
-from sparkd.drift.tables import table
-from sparkd.drift.values import same
 from sparkd.drift.veil import veiled
 from sparkd.drift.words import image as image_name
 from sparkd.facts.caches import CACHES
@@ -29,9 +26,10 @@ from sparkd.facts.units import UNITS
 from sparkd.facts.versions import VERSIONS
 from sparkd.importers import inspect, programs
 from sparkd.importers.around import around, asks, changed_in, unsaid, without
+from sparkd.importers.mains import Found, of_rank
 from sparkd.importers.rendered import form_of
 from sparkd.model.check import Level
-from sparkd.model.rank import IDENTITY, LABEL_DEPLOYMENT, LABEL_OWNER, unit_name
+from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_OWNER
 from sparkd.model.snapshot import Unknown
 from sparkd.render import rank_specs
 
@@ -55,17 +53,6 @@ class Seen:
     ended: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """An engine's main process, with how it was started by meaning."""
-
-    program: Program
-    engine: str
-    name: tuple[str, ...]
-    arguments: Arguments
-    container: Mapping[str, Any] | None
-
-
 def reading(quick: bool) -> Check:
     """What a survey has to ask, in the shape in which checks ask it."""
     return Check(
@@ -86,7 +73,7 @@ def _asks(scene: Scene) -> Iterator[Ask]:
 
 def _changes(scene: Scene) -> Iterator[Ask]:
     for node in scene.deployment.nodes:
-        found = _of_rank(scene, node)
+        found = of_rank(scene, node)
         if found is not None and found.container is not None:
             yield changed_in(node, found.program.owner)
 
@@ -103,13 +90,13 @@ def live(scene: Scene) -> Seen:
     for rank, node in enumerate(scene.deployment.nodes):
         if node in unread:
             continue
-        found = _of_rank(scene, node)
+        found = of_rank(scene, node)
         form = _running(scene, node, found) if found is not None else _kept(scene, node)
         if found is None:
             (absent if form is None else ended).append(rank)
         program = found.program if found is not None else None
         forms.append(_whole(scene, rank, form or _wanted(scene, rank), program))
-        missing[rank] = unsaid(scene, node, program)
+        missing[rank] = {**unsaid(scene, node, program), **dict(_silent(scene, node, program))}
     label = "live" if len(absent) < len(forms) or not forms else "the next start"
     side = Side(label=label, kind="live", ranks=tuple(forms))
     return Seen(side=side, unread=unread, unsaid=missing, absent=tuple(absent), ended=tuple(ended))
@@ -153,7 +140,7 @@ def _unread(scene: Scene) -> Iterator[tuple[str, str]]:
     """A rank that runs can be read without Docker; whether one has ended, or never was, only Docker knows."""
     for node in scene.deployment.nodes:
         kept: Inspected | Unknown | None = scene.fact(node, INSPECTED)
-        if isinstance(kept, Unknown) and (scene.deployment.runtime != "docker" or _of_rank(scene, node) is not None):
+        if isinstance(kept, Unknown) and (scene.deployment.runtime != "docker" or of_rank(scene, node) is not None):
             kept = None
         why = (_blind(scene, node), scene.fact(node, PROGRAMS), kept)
         yield from ((node, one.why) for one in why if isinstance(one, Unknown))
@@ -168,63 +155,14 @@ def _wanted(scene: Scene, rank: int) -> RankForm:
 # ------------------------------------------------------------------------------------------------------------- a rank
 
 
-def _of_rank(scene: Scene, node: str) -> _Found | None:
-    """The engine that is this deployment's there: by the mark of sparkd, else by what it serves where."""
-    rank = scene.deployment.nodes.index(node)
-    likely = [(_likeness(scene, one, rank), one.program.start_ticks, one) for one in _engines(scene, node)]
-    best = max((one for one in likely if one[0] > 0), key=lambda one: one[:2], default=None)
-    return None if best is None else best[2]
-
-
-def _engines(scene: Scene, node: str) -> Iterator[_Found]:
-    found, docker = scene.fact(node, PROGRAMS), scene.fact(node, INSPECTED)
-    if isinstance(found, Unknown):
-        return
-    containers = docker.containers if isinstance(docker, Inspected) else {}
-    for program in found:
-        named = programs.engine(program.argv)
-        if named is not None:
-            container = containers.get(program.owner)
-            image = str(container["Image"]) if container is not None else None
-            yield _Found(
-                program=program,
-                engine=named[0],
-                name=named[1],
-                arguments=read_argv(named[2], table(named[0], image)),
-                container=container,
-            )
-
-
-def _likeness(scene: Scene, one: _Found, rank: int) -> int:
-    """How much of this deployment the engine has; 0 for one that is somebody else's."""
-    deployment, flags = scene.deployment, one.arguments.flags
-    marks = [(one.program.env or {}).get(name) for name in IDENTITY]
-    if any(marks) or one.program.owner == unit_name(f"sparkd-{deployment.name}-{rank}"):
-        owner, name, _, number = marks  # another sparkd may have a deployment of this name, on this very machine
-        ours = owner in (None, scene.owner) and name in (None, deployment.name) and number in (None, str(rank))
-        return 100 if ours else 0
-    image = str(((one.container or {}).get("Config") or {}).get("Image", ""))
-    return sum(
-        (
-            4 * (one.arguments.model == deployment.model),
-            4 * _names(flags.get("served-model-name"), deployment.api_name),
-            2 * same(flags.get("master-port"), deployment.master_port),
-            2 * (rank == 0 and same(flags.get("port"), deployment.port)),
-            1 * (deployment.image is not None and image_name(image) == image_name(deployment.image)),
-        )
-    )
-
-
-def _names(served: Any, name: str) -> bool:
-    return name in (served if isinstance(served, list) else [served])
-
-
-def _running(scene: Scene, node: str, found: _Found) -> RankForm:
+def _running(scene: Scene, node: str, found: Found) -> RankForm:
     """The process says what runs, its container how that was made."""
     made = _made(scene, node, found.container) if found.container is not None else RankForm()
+    words = scene.says.get((node, found.program.owner))
     return replace(
         made,
         node=node,
+        says=None if isinstance(words, Unknown) else words,
         engine=found.engine,
         program=found.name,
         model=found.arguments.model,
@@ -232,6 +170,12 @@ def _running(scene: Scene, node: str, found: _Found) -> RankForm:
         env_whole=made.env_whole or (found.container is None and scene.deployment.runtime == "docker"),
         env=made.env if found.program.env is None else _own(found.program.env, scene, node, found.container),
     )
+
+
+def _silent(scene: Scene, node: str, program: Program | None) -> Iterator[tuple[str, str]]:
+    words = scene.says.get((node, program.owner)) if program is not None else None
+    if isinstance(words, Unknown):
+        yield "what its engine says of itself", words.why
 
 
 def _made(scene: Scene, node: str, container: Mapping[str, Any]) -> RankForm:

@@ -36,6 +36,11 @@ def last(invocation: str, lines: int, since: Optional[float], deadline_s: float)
     return _read(chosen, invocation, deadline_s)[::-1]
 
 
+def first(invocation: str, lines: int, deadline_s: float) -> List[Line]:
+    """The first lines that are left, oldest first. Only newer journalctl count from there; so it is ended at the last."""
+    return _read([], invocation, deadline_s, lines)
+
+
 def following(invocation: str, cursor: str, deadline_s: float) -> List[Line]:
     """What was written after the line of this cursor."""
     return _read([f"--after-cursor={cursor}"], invocation, deadline_s)
@@ -47,7 +52,7 @@ def oom_kills(invocation: str, deadline_s: float) -> int:
     return max((int(match.group(1)) for match in said if match), default=0)
 
 
-def _read(chosen: Sequence[str], invocation: str, deadline_s: float) -> List[Line]:
+def _read(chosen: Sequence[str], invocation: str, deadline_s: float, most: int = MAX_LINES) -> List[Line]:
     """Read as it comes: journalctl is ended as soon as there is enough."""
     matches = [f"_SYSTEMD_INVOCATION_ID={invocation}", "+", "_PID=1", f"INVOCATION_ID={invocation}"]
     try:
@@ -68,7 +73,7 @@ def _read(chosen: Sequence[str], invocation: str, deadline_s: float) -> List[Lin
     timer = threading.Timer(deadline_s, end)
     timer.start()
     try:
-        found = list(_bounded(child))
+        found = list(_bounded(child, most))
     finally:
         timer.cancel()
         child.kill()
@@ -78,7 +83,7 @@ def _read(chosen: Sequence[str], invocation: str, deadline_s: float) -> List[Lin
     return found
 
 
-def _bounded(child: subprocess.Popen[bytes]) -> Iterator[Line]:
+def _bounded(child: subprocess.Popen[bytes], most: int) -> Iterator[Line]:
     chars = 0
     assert child.stdout is not None
     for number, raw in enumerate(child.stdout, 1):
@@ -89,7 +94,7 @@ def _bounded(child: subprocess.Popen[bytes]) -> Iterator[Line]:
         if chars > MAX_CHARS:
             return
         yield line
-        if number == MAX_LINES:
+        if number == most:
             return
 
 

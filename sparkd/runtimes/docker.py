@@ -162,9 +162,7 @@ class DockerRuntime:
     async def logs(self, container_id: str, tail: int, since: float | None) -> tuple[LogLine, ...]:
         """The last `tail` lines, at most 1 Mi characters of them; `since` is Unix time in seconds."""
         kept, size = deque[LogLine](), 0
-        parameters = {"tail": str(min(tail, MAX_LOG_LINES))}
-        if since is not None:
-            parameters["since"] = f"{since - ROUNDING_S:.9f}"
+        parameters = {"tail": str(min(tail, MAX_LOG_LINES)), **_since(since)}
         async with self._connection.call("reading a log", LOGS_S) as docker:
             response = await self._open_log(docker, container_id, parameters)
             try:
@@ -175,6 +173,21 @@ class DockerRuntime:
                     size += len(line.text)
                     while size > MAX_LOG_CHARS or len(kept) > MAX_LOG_LINES:
                         size -= len(kept.popleft().text)
+            finally:
+                response.close()
+        return tuple(kept)
+
+    async def beginning(self, container_id: str, most: int, since: float | None) -> tuple[LogLine, ...]:
+        """The first lines since then, at most 1 Mi characters; Docker is hung up on when there are enough."""
+        kept, size = list[LogLine](), 0
+        async with self._connection.call("reading a log", LOGS_S) as docker:
+            response = await self._open_log(docker, container_id, {"tail": "all", **_since(since)})
+            try:
+                async for line in lines(response.content):
+                    size += len(line.text)
+                    if size > MAX_LOG_CHARS or len(kept) >= most:
+                        break
+                    kept.append(line)
             finally:
                 response.close()
         return tuple(kept)
@@ -231,3 +244,7 @@ class DockerRuntime:
                     wake()
         finally:
             response.close()
+
+
+def _since(since: float | None) -> dict[str, str]:
+    return {} if since is None else {"since": f"{since - ROUNDING_S:.9f}"}

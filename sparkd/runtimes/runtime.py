@@ -33,6 +33,10 @@ class Runtime(Protocol):
         """The last `tail` lines, bounded; `since` is Unix time in seconds."""
         ...
 
+    async def beginning(self, container_id: str, most: int, since: float | None) -> tuple[LogLine, ...]:
+        """The first `most` lines of what is left of its log, bounded. Costs no more, however long the log is."""
+        ...
+
     def follow(self, container_id: str, tail: int) -> AsyncGenerator[LogLine, None]:
         """The last `tail` lines and then each new one, until the rank ends. Use `aclosing` to stop early."""
         ...

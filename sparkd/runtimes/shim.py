@@ -204,6 +204,11 @@ class ShimRuntime:
             record = await to_thread.run_sync(self._known, container_id)
             return await to_thread.run_sync(shim_log.last, record.folder, tail, since)
 
+    async def beginning(self, container_id: str, most: int, since: float | None) -> tuple[LogLine, ...]:
+        with self._deadline("reading a log", LOOK_S):
+            record = await to_thread.run_sync(self._known, container_id)
+            return await to_thread.run_sync(shim_log.first, record.folder, most)
+
     async def follow(self, container_id: str, tail: int) -> AsyncGenerator[LogLine, None]:
         record = await to_thread.run_sync(self._known, container_id)
         with self._errors("following a log"), closing(shim_log.Tail(record.folder)) as new:

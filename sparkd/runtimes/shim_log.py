@@ -33,6 +33,15 @@ def last(folder: Path, tail: int, since: float | None) -> tuple[LogLine, ...]:
     return tuple(lines)
 
 
+def first(folder: Path, most: int) -> tuple[LogLine, ...]:
+    """The first lines of the oldest file that is left. Raises OSError."""
+    oldest = b""
+    for file in _newest_first(folder):
+        file.seek(0)
+        oldest = file.read(MAX_BYTES)
+    return tuple(line for line in map(parse, oldest.split(b"\n")[:most]) if line is not None)
+
+
 def _newest_first(folder: Path) -> Iterator[BinaryIO]:
     """Each once: a log that is rotated while we look comes by again under its next name, and has none for a moment."""
     seen = set[int]()

@@ -97,6 +97,10 @@ class UnitRuntime:
         lines, _ = await self._read({"id": container_id, "tail": max(tail, 1), "since": since})
         return lines[-tail:] if tail else ()
 
+    async def beginning(self, container_id: str, most: int, since: float | None) -> tuple[LogLine, ...]:
+        found, _ = await self._read({"id": container_id, "first": most})
+        return found
+
     async def follow(self, container_id: str, tail: int) -> AsyncGenerator[LogLine, None]:
         """Asks once a second, of nobody but while somebody follows; the journal keeps what comes in between."""
         lines, cursor = await self._read({"id": container_id, "tail": max(tail, 1)})

@@ -114,13 +114,16 @@ def inspect_rank(node: Node, owner: str, args: Mapping[str, Any], deadline_s: fl
 
 
 def rank_log(node: Node, owner: str, args: Mapping[str, Any], deadline_s: float) -> Mapping[str, Any]:
-    """{lines: [[at, stream, text]], cursor}: the last `tail` lines, or with `after` those that follow that cursor."""
+    """{lines: [[at, stream, text]], cursor}: the last `tail` lines, or the `first` ones, or with `after` those that
+    follow that cursor."""
     invocation = units.id_of(args)
     after = arguments.text(args, "after", default="")
     if after:
         if not journal.CURSOR.fullmatch(after):
             raise Refusal("usage", "after must be a cursor of an earlier answer")
         found = journal.following(invocation, after, deadline_s)
+    elif "first" in args:
+        found = journal.first(invocation, arguments.integer(args, "first", 1, journal.MAX_LINES), deadline_s)
     else:
         since = args.get("since")
         from_s = None if since is None else arguments.number(args, "since", 0, 1e11)

@@ -24,6 +24,8 @@ def test_an_edit_is_drift_of_the_next_start_and_then_of_what_runs(folder: Path) 
         assert ctl("bless", "-m", "as it should be")[0] == 0
         assert "as it should be" in ctl("known-good", "list")[1]
         assert ctl("drift")[0] == 0
+        kept = ctl("known-good", "show")[1]
+        assert ("given:" in kept, "in-use:" in kept) == (True, True), "what the engine says of itself"
 
         assert Terminal("demo", "fault", "drift").end() == 0
         assert names() == [], "what runs is what worked, whatever its file says by now"

@@ -29,6 +29,8 @@ async def test_logs_tell_time_stream_and_order(runtime: DockerRuntime) -> None:
     assert all(began - 1 < line.at < time.time() + 1 for line in lines)
     assert [line.text for line in await runtime.logs(created, 2, None)] == ["", "end"]
     assert [line.text for line in await runtime.logs(created, 100, lines[1].at)] == ["two", "", "end"]
+    assert [line.text for line in await runtime.beginning(created, 2, None)] == ["one", "two"]
+    assert [line.text for line in await runtime.beginning(created, 2, lines[1].at)] == ["two", ""]
 
 
 async def test_a_line_that_docker_cut_is_one_line(runtime: DockerRuntime) -> None:

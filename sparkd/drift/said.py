@@ -1,0 +1,105 @@
+"""What an engine says of itself, beside its command line -> the flags it really runs with, and what became of them. Pure.
+
+A `--config` file, a wrapper or a default changes what runs and no word of the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sparkd.drift.difference import Difference, Severity
+from sparkd.drift.form import RankForm
+from sparkd.drift.rules import MUST_AGREE
+from sparkd.drift.values import plain, same
+from sparkd.drift.veil import hides
+from sparkd.engines.flags import FlagTable
+
+GIVEN, IN_USE = "given", "in-use"
+"""Parts of a form's `says`: what its parser was given that is no default; what became of flags, and its version."""
+SUFFIX = " in use"
+
+Flags = Mapping[str, Any]
+
+
+def both(known: RankForm, live: RankForm, table: FlagTable) -> tuple[Flags | None, Flags | None]:
+    """The flags of both sides by the engines' own words; by their command lines where the live one's cannot be read."""
+    if _part(live, GIVEN) is None:
+        return known.flags, live.flags
+    return _overlaid(known, table), _overlaid(live, table)
+
+
+def source(name: str, live: RankForm) -> str | None:
+    """Whose word the live value of this flag is, where it is not the command line's."""
+    log, bare = _part(live, GIVEN) or {}, name.removeprefix("--")
+    if bare not in log or same(plain(log[bare]), (live.flags or {}).get(bare)):
+        return None
+    if live.flags is None:
+        return "by the engine's own start-up log: its command line could not be read"
+    told = f"says {live.flags[bare]}" if bare in live.flags else "does not say it"
+    return f"by the engine's own start-up log; its command line {told}: look for a `--config` file or a wrapper"
+
+
+def became(known: RankForm, live: RankForm) -> Iterator[Difference]:
+    """In what that which became of the flags is another than when it worked, or than what the known side asks for."""
+    asked = {name: value for name, value in (known.flags or {}).items() if _is_amount(value)}
+    before = {**asked, **(_part(known, IN_USE) or {})}
+    for name, value in (_part(live, IN_USE) or {}).items():
+        if name in before and not same(before[name], value):
+            yield Difference(
+                severity=Severity.UNKNOWN,
+                kind="flag",
+                name=name + SUFFIX,
+                known=before[name],
+                live=value,
+                why=_WHY.get(name, "the engine says so of itself: it took another value than the command line tells"),
+                fix=_FIX.get(name, "look at its start-up log, and for a `--config` file"),
+            )
+
+
+def apart(head: RankForm, other: RankForm) -> Iterator[tuple[str, Any, Any, str, Severity]]:
+    """The same between two ranks of one group."""
+    one, two = _part(head, IN_USE) or {}, _part(other, IN_USE) or {}
+    for name, why in _ALIKE.items():
+        if name in one and name in two and not same(one[name], two[name]):
+            yield name + SUFFIX, one[name], two[name], why, Severity.BREAKS
+
+
+_WHY = {
+    "max-model-len": "the engine says so of itself: with the same words it takes what the model's config.json says, or "
+    "what its memory has room for",
+    "version": "the engine says so of itself: another one runs by the same command",
+    "served-model-name": "clients ask for a model by this name, and get 404 for another",
+}
+_FIX = {
+    "version": "look what the image, or the mount that the engine lies in, holds now",
+    "max-model-len": "compare the model's config.json with the one that worked, and give --max-model-len a number",
+}
+_ALIKE = {
+    "max-model-len": MUST_AGREE["max-model-len"],
+    "version": "ranks of different engine versions do not understand each other (eugr#24; gpustack#5109)",
+}
+
+
+def _part(form: RankForm, name: str) -> Flags | None:
+    found = (form.says or {}).get(name)
+    return found if isinstance(found, Mapping) else None
+
+
+def _overlaid(form: RankForm, table: FlagTable) -> Flags | None:
+    log = _part(form, GIVEN)
+    if log is None:
+        return form.flags
+    flags = dict(form.flags or {})
+    for name, value in log.items():
+        flag = table.flags.get(name)
+        argued = flags.get(name, flag.default if flag is not None else None)
+        known = (flag is not None or name in flags) and not hides(name)  # which it prints as stars
+        # What is an object is printed with every field that it has, said or not.
+        if known and not isinstance(argued, Mapping) and not same(argued, plain(value)):
+            flags[name] = plain(value)
+    return flags
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0

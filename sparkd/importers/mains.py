@@ -1,0 +1,113 @@
+"""What a survey saw on a node -> the engine's main process that is this deployment's rank there, whatever started it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkd.checks.scene import Scene
+from sparkd.drift.argv import Arguments, read_argv
+from sparkd.drift.tables import table
+from sparkd.drift.values import same
+from sparkd.drift.words import image as image_name
+from sparkd.facts.inspected import INSPECTED, Inspected
+from sparkd.facts.programs import PROGRAMS, Program
+from sparkd.importers import programs
+from sparkd.model.rank import IDENTITY, unit_name
+from sparkd.model.snapshot import Container, Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """An engine's main process, with how it was started by meaning."""
+
+    program: Program
+    engine: str
+    name: tuple[str, ...]
+    arguments: Arguments
+    container: Mapping[str, Any] | None
+
+
+def of_rank(scene: Scene, node: str) -> Found | None:
+    """The engine that is this deployment's there: by the mark of sparkd, else by what it serves where."""
+    rank = scene.deployment.nodes.index(node)
+    likely = [(_likeness(scene, one, rank), one.program.start_ticks, one) for one in _engines(scene, node)]
+    best = max((one for one in likely if one[0] > 0), key=lambda one: one[:2], default=None)
+    return None if best is None else best[2]
+
+
+def _engines(scene: Scene, node: str) -> Iterator[Found]:
+    found, docker = scene.fact(node, PROGRAMS), scene.fact(node, INSPECTED)
+    if isinstance(found, Unknown):
+        return
+    containers = docker.containers if isinstance(docker, Inspected) else {}
+    for program in found:
+        named = programs.engine(program.argv)
+        if named is not None:
+            container = containers.get(program.owner)
+            image = str(container["Image"]) if container is not None else None
+            yield Found(
+                program=program,
+                engine=named[0],
+                name=named[1],
+                arguments=read_argv(named[2], table(named[0], image)),
+                container=container,
+            )
+
+
+def _likeness(scene: Scene, one: Found, rank: int) -> int:
+    """How much of this deployment the engine has; 0 for one that is somebody else's."""
+    deployment, flags = scene.deployment, one.arguments.flags
+    marks = [(one.program.env or {}).get(name) for name in IDENTITY]
+    if any(marks) or one.program.owner == unit_name(f"sparkd-{deployment.name}-{rank}"):
+        owner, name, _, number = marks  # another sparkd may have a deployment of this name, on this very machine
+        ours = owner in (None, scene.owner) and name in (None, deployment.name) and number in (None, str(rank))
+        return 100 if ours else 0
+    image = str(((one.container or {}).get("Config") or {}).get("Image", ""))
+    return sum(
+        (
+            4 * (one.arguments.model == deployment.model),
+            4 * _names(flags.get("served-model-name"), deployment.api_name),
+            2 * same(flags.get("master-port"), deployment.master_port),
+            2 * (rank == 0 and same(flags.get("port"), deployment.port)),
+            1 * (deployment.image is not None and image_name(image) == image_name(deployment.image)),
+        )
+    )
+
+
+def _names(served: Any, name: str) -> bool:
+    return name in (served if isinstance(served, list) else [served])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A rank that runs. `owner`: container id or unit of its main process; `container`: by which its runtime knows it,
+    None where none does; `started`: RFC 3339, empty where it is not known."""
+
+    rank: int
+    node: str
+    owner: str
+    container: str | None
+    started: str
+
+
+def processes(scene: Scene) -> Iterator[Process]:
+    """Every rank whose main process was found."""
+    for rank, node in enumerate(scene.deployment.nodes):
+        found = of_rank(scene, node)
+        if found is not None:
+            owner = found.program.owner
+            kept = found.container or {}
+            ours = [one.id for one in scene.nodes[node].ranks if _is_of(scene, one, rank) and one.alive]
+            yield Process(
+                rank=rank,
+                node=node,
+                owner=owner,
+                container=str(kept["Id"]) if kept else ours[-1] if ours else None,
+                started=str((kept.get("State") or {}).get("StartedAt", "")),
+            )
+
+
+def _is_of(scene: Scene, one: Container, rank: int) -> bool:
+    return (one.deployment, one.rank) == (scene.deployment.name, rank)

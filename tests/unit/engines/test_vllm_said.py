@@ -1,0 +1,82 @@
+"""vLLM's own words of how it runs: a recorded start-up log, and answers in the shape of its pages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkd.engines import vllm_said
+
+RECORDED = Path(__file__).parent / "recorded"
+CONFIGURED = (
+    "(APIServer pid=1) INFO 11-27 21:33:50 [api_utils.py:286] non-default args: {'model_tag': '/lab/model', "
+    "'host': '0.0.0.0', 'max_model_len': 1024, 'enforce_eager': True, 'served_model_name': ['tiny', \"it's, {x}\"], "
+    "'compilation_config': {'mode': None, 'cudagraph_mode': <CUDAGraphMode.FULL_AND_PIECEWISE: (2, 1)>, 'x': {'a': 1}}, "
+    "'attention_backend': <AttentionBackendEnum.TRITON_ATTN: 'a.b'>, 'gpu_memory_utilization': 0.1}"
+)
+
+
+def log(name: str) -> list[str]:
+    return (RECORDED / name).read_text("utf-8").splitlines()
+
+
+def test_the_head_says_what_it_was_given() -> None:
+    assert vllm_said.arguments(log("head-start.log")) == {
+        "host": "0.0.0.0",
+        "max-model-len": 1024,
+        "enforce-eager": True,
+        "served-model-name": ["tiny"],
+        "master-addr": "10.77.0.11",
+    }, "and the rest of the line is cut off"
+    assert vllm_said.in_use(log("head-start.log")) == {"max-model-len": 1024}
+
+
+def test_a_headless_rank_says_only_what_became_of_it() -> None:
+    assert vllm_said.arguments(log("worker-start.log")) is None
+    assert vllm_said.in_use(log("worker-start.log")) == {"max-model-len": 1024, "version": "0.32.0"}
+
+
+def test_objects_are_left_out_and_what_stands_behind_them_is_read() -> None:
+    """Of an object vLLM prints every field, and enumerations as no Python reads them (evidence 11)."""
+    assert vllm_said.arguments([CONFIGURED]) == {
+        "host": "0.0.0.0",
+        "max-model-len": 1024,
+        "enforce-eager": True,
+        "served-model-name": ["tiny", "it's, {x}"],
+        "gpu-memory-utilization": 0.1,
+    }
+
+
+@pytest.mark.parametrize("cut", range(70, len(CONFIGURED), 7))
+def test_a_line_that_was_cut_is_read_as_far_as_it_goes(cut: int) -> None:
+    whole = vllm_said.arguments([CONFIGURED]) or {}
+    found = vllm_said.arguments([CONFIGURED[:cut]]) or {}
+    assert found == {name: whole.get(name) for name in found}
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "found"),
+    [
+        (
+            "/v1/models",
+            {"object": "list", "data": [{"id": "tiny", "root": "/lab/model", "max_model_len": 1024}, {"id": "lora"}]},
+            {"served-model-name": "tiny", "max-model-len": 1024},
+        ),
+        ("/v1/models", {"data": []}, {}),
+        ("/v1/models", {"data": {"id": 1}}, {}),
+        ("/v1/models", [], {}),
+        ("/version", {"version": "0.32.0"}, {"version": "0.32.0"}),
+        ("/version", {"version": 3}, {}),
+        (
+            "/server_info?config_format=json",
+            {"vllm_config": {"scheduler_config": {"max_num_seqs": 4}, "model_config": {"enforce_eager": True}}},
+            {"max-num-seqs": 4, "enforce-eager": True},
+        ),
+        ("/server_info?config_format=json", {"vllm_config": "model=…"}, {}),
+    ],
+)
+def test_pages(path: str, answer: Any, found: dict[str, Any]) -> None:
+    assert vllm_said.page(path, json.loads(json.dumps(answer))) == found
