@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sparkd import drift
-from sparkd.drift.form import Side
+from sparkd.drift.difference import Difference
+from sparkd.drift.form import RankForm, Side
 from sparkd.drift.report import Drift
 from sparkd.importers.around import NOT_RUNNING, OF_WHAT_RUNS, without
 from sparkd.importers.live import Seen, beside
@@ -20,7 +21,7 @@ def with_known(known: Side, seen: Seen, at: float, seconds: float) -> Drift:
         live=seen.side.label,
         at=at,
         seconds=seconds,
-        findings=drift.compare(side, seen.side),
+        findings=in_order((*drift.compare(side, seen.side), *_by_word_alone(known, seen))),
         unread=seen.unread,
         absent=seen.absent,
         ended=seen.ended,
@@ -34,6 +35,20 @@ def with_wanted(wanted: Side, seen: Seen, at: float, seconds: float) -> Drift:
     ranks = tuple(without(form, besides) for form in seen.side.ranks)
     trimmed = replace(seen, side=replace(seen.side, ranks=ranks))
     return with_known(replace(wanted, label="wanted"), trimmed, at, seconds)
+
+
+def in_order(findings: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Worst first, otherwise as they come."""
+    return tuple(sorted(findings, key=lambda one: -one.severity.badness))
+
+
+def _by_word_alone(known: Side, seen: Seen) -> Iterator[Difference]:
+    """A rank of an unread node, by what its engine says: of all else nothing is known."""
+    for form in seen.heard:
+        before = known.rank(form.rank)
+        if before is not None:
+            asked = RankForm(rank=form.rank, node=form.node, engine=before.engine, flags=before.flags, says=before.says)
+            yield from drift.compare(replace(known, ranks=(asked,)), replace(seen.side, ranks=(form,)))
 
 
 def _unsaid(seen: Seen) -> Iterator[str]:

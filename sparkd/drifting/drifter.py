@@ -16,7 +16,7 @@ from sparkd.act.hands import Hands
 from sparkd.checks.scene import Scene
 from sparkd.drift.known_good import KIND
 from sparkd.drift.report import Drift
-from sparkd.drifting.comparing import with_known, with_wanted
+from sparkd.drifting.comparing import in_order, with_known, with_wanted
 from sparkd.drifting.hearing import Hearing
 from sparkd.drifting.recording import Recording
 from sparkd.drifting.speed import slower
@@ -137,7 +137,7 @@ class Drifter:
         found = live(await self.scene(deployment, seen, quick))
         drift = with_known(record.side, found, began, clock.now() - began)
         slow = slower(deployment, record.measured, self.recording.samples(deployment.name))
-        return replace(drift, findings=_in_order((*drift.findings, *slow)))
+        return replace(drift, findings=in_order((*drift.findings, *slow)))
 
     async def before_start(self, scene: Scene) -> Drift | None:
         """What the next start differs in from what worked, by the facts that the checks have read; None where nothing
@@ -199,7 +199,3 @@ def drifter(
 
 def _over(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> dict[Any, Any]:
     return {**before, **now}
-
-
-def _in_order(findings: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(sorted(findings, key=lambda one: -one.severity.badness))

@@ -7,7 +7,7 @@ has ended is read from what Docker kept of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from sparkd.facts.units import UNITS
 from sparkd.facts.versions import VERSIONS
 from sparkd.importers import inspect, programs
 from sparkd.importers.around import around, asks, changed_in, unsaid, without
-from sparkd.importers.mains import Found, of_rank
+from sparkd.importers.mains import Found, of_rank, running_by_mark
 from sparkd.importers.rendered import form_of
 from sparkd.model.check import Level
 from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_OWNER
@@ -51,6 +51,8 @@ class Seen:
     """Rank -> what of it could not be read (beginnings of keys), and why."""
     absent: tuple[int, ...] = ()
     ended: tuple[int, ...] = ()
+    heard: tuple[RankForm, ...] = ()
+    """Of unread nodes: what the engine of the rank says of itself, which needs no look at its process."""
 
 
 def reading(quick: bool) -> Check:
@@ -99,7 +101,16 @@ def live(scene: Scene) -> Seen:
         missing[rank] = {**unsaid(scene, node, program), **dict(_silent(scene, node, program))}
     label = "live" if len(absent) < len(forms) or not forms else "the next start"
     side = Side(label=label, kind="live", ranks=tuple(forms))
-    return Seen(side=side, unread=unread, unsaid=missing, absent=tuple(absent), ended=tuple(ended))
+    heard = tuple(_heard(scene, unread))
+    return Seen(side=side, unread=unread, unsaid=missing, absent=tuple(absent), ended=tuple(ended), heard=heard)
+
+
+def _heard(scene: Scene, unread: Collection[str]) -> Iterator[RankForm]:
+    for rank, node in enumerate(scene.deployment.nodes):
+        ours = running_by_mark(scene, node) if node in unread and node in scene.nodes else None
+        words = scene.says.get((node, ours)) if ours is not None else None
+        if words and not isinstance(words, Unknown):
+            yield veiled(RankForm(rank=rank, node=node, engine=scene.deployment.engine, says=words))
 
 
 def wanted(scene: Scene) -> Seen:

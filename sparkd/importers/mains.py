@@ -15,7 +15,7 @@ from sparkd.facts.inspected import INSPECTED, Inspected
 from sparkd.facts.programs import PROGRAMS, Program
 from sparkd.importers import programs
 from sparkd.model.rank import IDENTITY, unit_name
-from sparkd.model.snapshot import Container, Unknown
+from sparkd.model.snapshot import Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,21 +93,25 @@ class Process:
 
 
 def processes(scene: Scene) -> Iterator[Process]:
-    """Every rank whose main process was found."""
+    """Every rank whose main process was found, and where none could be looked for, every rank that its runtime has."""
     for rank, node in enumerate(scene.deployment.nodes):
-        found = of_rank(scene, node)
-        if found is not None:
-            owner = found.program.owner
+        found, ours = of_rank(scene, node), running_by_mark(scene, node)
+        seen: tuple[Program, ...] | Unknown = scene.fact(node, PROGRAMS)
+        if found is None and ours is not None and isinstance(seen, Unknown):
+            yield Process(rank=rank, node=node, owner=ours, container=ours, started="")
+        elif found is not None:
             kept = found.container or {}
-            ours = [one.id for one in scene.nodes[node].ranks if _is_of(scene, one, rank) and one.alive]
             yield Process(
                 rank=rank,
                 node=node,
-                owner=owner,
-                container=str(kept["Id"]) if kept else ours[-1] if ours else None,
+                owner=found.program.owner,
+                container=str(kept["Id"]) if kept else ours,
                 started=str((kept.get("State") or {}).get("StartedAt", "")),
             )
 
 
-def _is_of(scene: Scene, one: Container, rank: int) -> bool:
-    return (one.deployment, one.rank) == (scene.deployment.name, rank)
+def running_by_mark(scene: Scene, node: str) -> str | None:
+    """Its runtime's id of the rank that a sparkd started there and that runs, as the loop saw it last."""
+    mark = (scene.deployment.name, scene.deployment.nodes.index(node), True)
+    found = [one.id for one in scene.nodes[node].ranks if (one.deployment, one.rank, one.alive) == mark]
+    return found[-1] if found else None

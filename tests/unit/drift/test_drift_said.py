@@ -18,10 +18,9 @@ LOGGED = {"max-num-seqs": 4, "max-model-len": 2000, "tensor-parallel-size": 2, "
 USED = {"max-model-len": 2000, "served-model-name": "x", "version": "0.32.0"}
 
 
-def rank(number: int = 0, words: str = WORDS, log: dict[str, Any] | None = None, **changes: Any) -> RankForm:
+def rank(number: int = 0, words: str = WORDS, log: Any = None, used: Any = None) -> RankForm:
     found = read_argv(words.split(), shipped("vllm"))
-    used = {**USED, **changes}
-    says: dict[str, Any] = {GIVEN: {**LOGGED, **(log or {})}, IN_USE: used}
+    says: dict[str, Any] = {GIVEN: {**LOGGED, **(log or {})}, IN_USE: {**USED, **(used or {})}}
     return RankForm(rank=number, node=f"spark{number + 1}", model=found.model, flags=found.flags, says=says)
 
 
@@ -62,7 +61,7 @@ def test_what_was_so_when_it_worked_is_no_news() -> None:
 
 
 def test_a_change_of_the_command_line_is_one_finding_whoever_says_it() -> None:
-    live = rank(words=WORDS.replace("2k", "4k"), log={"max-model-len": 4000}, **{"max-model-len": 4000})
+    live = rank(words=WORDS.replace("2k", "4k"), log={"max-model-len": 4000}, used={"max-model-len": 4000})
     assert told(rank(), live) == [("--max-model-len", 2000, 4000)]
 
 
@@ -78,7 +77,7 @@ def test_what_became_of_a_flag_that_nobody_gave() -> None:
     given = {name: value for name, value in LOGGED.items() if name != "max-model-len"}
 
     def length(value: int) -> RankForm:
-        form = rank(words=words, **{"max-model-len": value})
+        form = rank(words=words, used={"max-model-len": value})
         return replace(form, says={**(form.says or {}), GIVEN: given})
 
     one = only(length(131072), length(40960))
@@ -90,7 +89,7 @@ def test_what_became_of_a_flag_that_nobody_gave() -> None:
 
 
 def test_another_engine_behind_the_same_words() -> None:
-    one = only(rank(), rank(version="0.31.1"))
+    one = only(rank(), rank(used={"version": "0.31.1"}))
     assert (one.name, one.known, one.live, one.kind) == ("version in use", "0.32.0", "0.31.1", "flag")
     assert one.fix
 
@@ -98,7 +97,7 @@ def test_another_engine_behind_the_same_words() -> None:
 def test_ranks_of_different_lengths_serve_until_a_long_request() -> None:
     """Two config.json, or two amounts of memory, and the same words (evidence 12a)."""
     good = side(rank(0), rank(1))
-    short = side(rank(0), rank(1, **{"max-model-len": 1000}))
+    short = side(rank(0), rank(1, used={"max-model-len": 1000}))
     (one,) = compare(good, short)
     assert (one.name, one.rank, str(one.severity)) == ("max-model-len in use", 1, "breaks")
     assert "12a" in str(one.why)

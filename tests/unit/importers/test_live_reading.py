@@ -10,6 +10,7 @@ import pytest
 
 from sparkd.checks.scene import Answer, Ask, Place, Scene, Text
 from sparkd.drift import Difference, compare
+from sparkd.drifting.comparing import with_known
 from sparkd.facts import Fact
 from sparkd.facts.caches import CACHES, Cache
 from sparkd.facts.image import IMAGE, Image
@@ -20,9 +21,10 @@ from sparkd.facts.programs import PROGRAMS, Program
 from sparkd.facts.versions import VERSIONS
 from sparkd.importers.around import changed_in
 from sparkd.importers.live import beside, live, reading, wanted
+from sparkd.importers.mains import processes
 from sparkd.model.config import Cluster, ContainerSpec, Deployment, Mount, Node
 from sparkd.model.secret import HIDDEN
-from sparkd.model.snapshot import Boot, DockerUnit, Memory, NodeView, Unknown
+from sparkd.model.snapshot import Boot, Container, DockerUnit, Memory, NodeView, Unknown
 from sparkd.render import create_body, rank_specs
 
 NODES = ("spark1", "spark2")
@@ -250,6 +252,32 @@ def test_a_node_that_cannot_be_read_is_said_and_the_other_compared() -> None:
     assert (running.unread, running.side.ranks[1].container) == ({}, None), "a process tells of itself"
     found = compare(beside(live(scene()).side, running), running.side)
     assert {one.name for one in found} == {"NCCL_VERSION", "CUDA_VERSION"}, "of its image, which nobody could ask"
+
+
+def test_an_engine_tells_of_itself_where_nobody_can_look_at_its_process() -> None:
+    """The node service is stuck; Docker, which has the start-up log, is not."""
+    seen_before = live(scene())
+    rank = Container("c" * 64, "sparkd-demo-0", "demo", 0, 7, "us", "", "running")
+    stuck = scene()
+    stuck = replace(
+        stuck,
+        facts={**stuck.facts, ("spark1", PROGRAMS.name): Unknown("it is stuck", 0.0)},
+        nodes={**stuck.nodes, "spark1": replace(view("spark1"), containers=(rank,))},
+    )
+    (first, second) = processes(stuck)
+    assert (first.owner, first.container, second.owner) == (rank.id, rank.id, IDS["spark2"])
+    given: dict[str, Any] = {
+        "max-num-seqs": 8,
+        "max-model-len": 1024,
+        "tensor-parallel-size": 2,
+        "enforce-eager": True,
+        "nnodes": 2,
+    }
+    given |= {"served-model-name": ["m"], "host": "0.0.0.0", "master-addr": "10.0.0.1"}
+    seen = live(replace(stuck, says={("spark1", rank.id): {"given": given}}))
+    found = with_known(seen_before.side, seen, 0.0, 0.0)
+    assert found.unread == {"spark1": "it is stuck"}
+    assert said(list(found.serious)) == {("--max-num-seqs", 0, "slows")}
 
 
 def test_json_whose_quotes_were_eaten_is_named_as_that() -> None:
