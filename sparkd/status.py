@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sparkd import difference
+from sparkd.drift.difference import Severity
 from sparkd.engines import ENGINES
 from sparkd.model.check import Status
 from sparkd.model.config import BrokenDeployment, Deployment
@@ -23,7 +24,6 @@ BRINGING_UP = (Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP)
 GONE = ("exited", "absent", "widowed", "stale")
 """Rank states that are proof against serving; `unknown` is none (rule 1: unknown is not dead)."""
 CONTAINER_WORDS = {"paused": "frozen", "created": "created", "restarting": "starting", "removing": "stopping"}
-SEVERITIES = ("breaks", "slows", "unknown", "benign")
 NOT_LOOKED = Unknown(why="not looked at yet", since=0.0, code="unreadable")
 
 
@@ -105,7 +105,7 @@ def _common(
         "next": {"at": _moment(view, planned.at), "what": planned.what} if planned else None,
         "start": _start(view, name, state) if state.phase in STARTING else None,
         "last_failure": _failure(state.failure) if state.failure else None,
-        "drift": {severity: view.drift.get(name, {}).get(severity, 0) for severity in SEVERITIES},
+        "drift": {str(one): view.drift.get(name, {}).get(str(one), 0) for one in Severity},
         "checks": _checks(view, name),
         "ranks": ranks,
         "paused": intent.paused,

@@ -23,6 +23,7 @@ from sparkd.facts.caches import CACHES
 from sparkd.facts.inspected import INSPECTED
 from sparkd.facts.links import LINKS
 from sparkd.facts.model import MODEL
+from sparkd.facts.pressure import PRESSURE
 from sparkd.facts.programs import Program
 from sparkd.facts.units import UNITS, Unit
 from sparkd.facts.versions import VERSIONS
@@ -58,7 +59,7 @@ def metadata(deployment: Deployment, node: str) -> Text:
 def around(scene: Scene, node: str, program: Program | None = None) -> RankForm:
     """A form with these three sections alone; a section none of whose facts could be read is None."""
     files = dict(_files(scene, node, program))
-    host = dict(_host(scene, node))
+    host = dict(_host(scene, node, program is not None))
     units = scene.fact(node, UNITS)
     unit = None if isinstance(units, Unknown) else dict(_units(scene, node))
     return RankForm(node=node, files=files or None, host=host or None, unit=unit)
@@ -70,7 +71,7 @@ def unsaid(scene: Scene, node: str, program: Program | None) -> dict[str, str]:
     asked: dict[str, object] = {
         **{key: scene.fact(node, fact) for key, fact in _SAID_BY},
         "build ": scene.answer(metadata(deployment, node)) if deployment.image is not None else None,
-        "swap": scene.nodes[node].memory if node in scene.nodes else None,
+        "swap in use": scene.nodes[node].memory if node in scene.nodes else None,
         "changed ": scene.answer(changed_in(node, program.owner)) if program and len(program.owner) == 64 else None,
         **{
             f"marker {one['path']} ": scene.answer(Text(node, *where(deployment, str(one["path"]))))
@@ -87,6 +88,7 @@ NOT_RUNNING = "it does not run"
 _SAID_BY: tuple[tuple[str, Fact[Any]], ...] = (
     *((name, VERSIONS) for name in ("kernel", "architecture", "driver", "os", "product", "firmware")),
     ("docker", INSPECTED),
+    ("swap devices", PRESSURE),
     ("fabric ", LINKS),
     ("rdma ", LINKS),
     ("model ", MODEL),
@@ -162,7 +164,7 @@ def _of_what_runs(scene: Scene, node: str, program: Program) -> Iterator[tuple[s
 # ---------------------------------------------------------------------------------------------------------------- host
 
 
-def _host(scene: Scene, node: str) -> Iterator[tuple[str, Any]]:
+def _host(scene: Scene, node: str, runs: bool) -> Iterator[tuple[str, Any]]:
     versions = scene.fact(node, VERSIONS)
     if not isinstance(versions, Unknown):
         yield from sorted(versions.items())
@@ -170,10 +172,19 @@ def _host(scene: Scene, node: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(docker, Unknown) and scene.deployment.runtime == "docker":
         yield "docker", docker.version
     yield from _links(scene, node)
-    view = scene.nodes.get(node)
+    yield from _swap(scene, node, runs)
+
+
+def _swap(scene: Scene, node: str, runs: bool) -> Iterator[tuple[str, Any]]:
+    view, pressure = scene.nodes.get(node), scene.fact(node, PRESSURE)
+    if not isinstance(pressure, Unknown):
+        # The next start finds none where sparkd turns it off before it.
+        swapped_off = scene.cluster.cleanup.swapoff and not runs
+        devices = () if swapped_off else pressure.swaps
+        yield "swap devices", ", ".join(sorted(one.name for one in devices)) or "off"
     if view is not None and isinstance(view.memory, Memory):
         # Idle pages of a desktop come and go; what the check of swap calls used is used here too.
-        yield "swap", "used" if view.memory.swap_used >= USED_BYTES else "not used"
+        yield "swap in use", "used" if view.memory.swap_used >= USED_BYTES else "not used"
 
 
 def _links(scene: Scene, node: str) -> Iterator[tuple[str, Any]]:

@@ -21,6 +21,7 @@ from sparkd.facts.image import IMAGE, Image
 from sparkd.facts.inspected import INSPECTED, Inspected
 from sparkd.facts.links import LINKS
 from sparkd.facts.model import MODEL
+from sparkd.facts.pressure import PRESSURE
 from sparkd.facts.programs import PROGRAMS, Program
 from sparkd.facts.units import UNITS
 from sparkd.facts.versions import VERSIONS
@@ -35,7 +36,7 @@ from sparkd.render import rank_specs
 
 QUICK = (PROGRAMS, INSPECTED)
 """What a running rank is read from."""
-AROUND = (VERSIONS, LINKS, MODEL, CACHES, UNITS, CONTAINERS, IMAGE)
+AROUND = (VERSIONS, LINKS, MODEL, CACHES, UNITS, CONTAINERS, IMAGE, PRESSURE)
 """What changes seldom; reading it costs more."""
 
 

@@ -17,12 +17,13 @@ from sparkd.facts.image import IMAGE, Image
 from sparkd.facts.inspected import INSPECTED, Inspected
 from sparkd.facts.links import LINKS, Interface, Links
 from sparkd.facts.model import MODEL, Model, Shard
+from sparkd.facts.pressure import PRESSURE, Pressure, Swap
 from sparkd.facts.programs import PROGRAMS, Program
 from sparkd.facts.versions import VERSIONS
 from sparkd.importers.around import changed_in
 from sparkd.importers.live import beside, live, reading, wanted
 from sparkd.importers.mains import processes
-from sparkd.model.config import Cluster, ContainerSpec, Deployment, Mount, Node
+from sparkd.model.config import Cleanup, Cluster, ContainerSpec, Deployment, Mount, Node
 from sparkd.model.secret import HIDDEN
 from sparkd.model.snapshot import Boot, Container, DockerUnit, Memory, NodeView, Unknown
 from sparkd.render import create_body, rank_specs
@@ -104,6 +105,7 @@ AROUND: Mapping[Fact[Any], Any] = {
     LINKS: None,
     MODEL: Model("dir", True, True, "", (Shard("model-1.safetensors", 100, 100),)),
     CACHES: (Cache("/home/x/.cache/vllm", 100, 3),),
+    PRESSURE: Pressure(None, None, ()),
     IMAGE: Image(IMAGE_ID, "arm64", tuple(IMAGE_ENV)),
 }
 
@@ -316,6 +318,7 @@ def test_what_could_not_be_read_is_no_difference() -> None:
         (VERSIONS, {"kernel": "6.17", "architecture": "aarch64", "driver": "580.95"}, "kernel", "unknown"),
         (MODEL, Model("dir", True, True, "", (Shard("model-1.safetensors", 99, 100),)), "model model-1.safetensors", "breaks"),
         (MODEL, Model("dir", True, True, "", (Shard("model-1.safetensors", None, None),)), "model model-1.safetensors", "breaks"),
+        (PRESSURE, Pressure(None, None, (Swap("/swap.img", "file", 1 << 34, 0),)), "swap devices", "slows"),
         (CACHES, (Cache("/home/x/.cache/vllm", 0, 0),), "cache /home/x/.cache/vllm", "slows"),
     ],
 )  # fmt: skip
@@ -323,6 +326,16 @@ def test_what_lies_around_one_rank(fact: Fact[Any], value: object, name: str, se
     found = differences(scene(), scene(around={fact: {"spark2": value}}))
     assert said(found) == {(name, 1, severity)}
     assert found[0].fix
+
+
+def test_swap_that_sparkd_turns_off_before_a_start_is_off_for_it() -> None:
+    swap = Pressure(None, None, (Swap("/swap.img", "file", 1 << 34, 0),))
+    on = scene(around={PRESSURE: dict.fromkeys(NODES, swap)})
+    off = replace(on, cluster=replace(CLUSTER, cleanup=Cleanup(swapoff=True)))
+    hosts = [wanted(one).side.ranks[0].host or {} for one in (on, off)]
+    assert [host["swap devices"] for host in hosts] == ["/swap.img", "off"]
+    running = live(off).side.ranks[0].host or {}
+    assert running["swap devices"] == "/swap.img", "somebody has turned it on since"
 
 
 def test_another_build_of_a_library_of_the_same_name() -> None:
