@@ -18,10 +18,14 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from sparkd import clock
 from sparkd.delivery import call, post
+from sparkd.drifting.telling import GONE
+from sparkd.drifting.telling import KIND as DRIFT
 from sparkd.errors import SparkdError
+from sparkd.journal import Event
 from sparkd.metrics import Counters
 from sparkd.model.config import Notify
 from sparkd.model.words import between, duration, stopped
+from sparkd.status import rfc3339
 
 log = structlog.get_logger("sparkd.notify")
 
@@ -37,7 +41,7 @@ class Notification:
     """One notice; the fields are those of the webhook's body. `at` is RFC 3339, `outage_s` seconds."""
 
     kind: str
-    """down | recovered | held | node_lost | node_back | test"""
+    """down | recovered | held | node_lost | node_back | drift | test"""
     cluster: str
     at: str
     sentence: str
@@ -129,6 +133,21 @@ def _node(was: Json | None, now: Json, before: Json | None, after: Json, notice_
         silent = between(was["since"], after["at"]) if was else None
         lasted = f" after {duration(silent)}" if silent is not None else ""
         yield note(kind="node_back", sentence=f"{now['name']} answers again{lasted}.", outage_s=silent)
+
+
+def drifted(cluster: str, event: Event) -> Iterator[Notification]:
+    """That what runs has become different from what worked; an event, since a status only counts the differences."""
+    if event.kind == DRIFT and event.reason != GONE:
+        yield Notification(
+            kind=DRIFT,
+            cluster=cluster,
+            at=rfc3339(event.at),
+            deployment=event.deployment,
+            sentence=stopped(f"{event.deployment} {event.sentence}"),
+            signature=event.reason,
+            generation=event.generation or None,
+            fix=f"sparkd ctl drift {event.deployment}",
+        )
 
 
 def _silent(node: Json, at: str, notice_s: float) -> bool:

@@ -23,7 +23,7 @@ from sparkd.model.config import Deployment
 from sparkd.model.decision import Failure, SendCanary, State, WarmUp
 from sparkd.model.snapshot import Canary, Snapshot
 from sparkd.model.view import ClusterView, DaemonFacts, Pending, node_since
-from sparkd.notify import Notifier, edges
+from sparkd.notify import Notifier, drifted, edges
 from sparkd.operations import VERBS, Wish, changed, conflict, progress
 from sparkd.rank_logs import RankLogs
 from sparkd.reloading import Reloading
@@ -113,6 +113,8 @@ class Service:
         """Every event as it is journalled."""
         self._hub.publish("event", as_json(event))
         self._remember(event)
+        for note in drifted(self._supervisor.cluster.cluster, event):
+            self._notifier.offer(note)
         if event.kind == "serving" and "stages" in event.data:
             known = self._earlier.get(event.deployment, ())
             self._earlier[event.deployment] = (*known, dict(event.data["stages"]))[-10:]

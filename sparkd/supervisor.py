@@ -72,10 +72,11 @@ class Supervisor:
     """Set, and replaced by another, when a look has ended."""
 
     def __post_init__(self) -> None:
-        self.chronicle = Chronicle(self.journal, self.counters)
+        journal = self.journal
+        self.chronicle = Chronicle(journal, self.counters)
         state, surveyor = self.captures.parent, Surveyor(self.access, self.owner)
         asking = Asking(self.access, self.owner, state)
-        self.drifter = drifter(surveyor, self.owner, self.ledger, state, self._hands, self._record)
+        self.drifter = drifter(surveyor, self.owner, self.ledger, state, self._hands, self._record, journal)
         self.checker = Checker(surveyor, asking, self.owner, self.wake, self.drifter.before_start)
         self._observer = Observer(self.cluster, self.access, self.owner)
         self.in_flight = InFlight(self._hands, self._ended, self.wake)
@@ -108,6 +109,7 @@ class Supervisor:
         self.decisions.pop(name, None)
         self.in_flight.forget(name)
         self._saved.pop(name, None)
+        self.drifter.forget(name)
 
     # ------------------------------------------------------------------------------------------------------------ start
 

@@ -18,6 +18,7 @@ COLOURS = {
     "failed": "red",
     "held": "red",
     "down": "red",
+    "drift": "yellow",
     "serving": "green",
     "recovered": "green",
     "healed": "green",

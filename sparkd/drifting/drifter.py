@@ -21,8 +21,11 @@ from sparkd.drifting.hearing import Hearing
 from sparkd.drifting.recording import Recording
 from sparkd.drifting.speed import slower
 from sparkd.drifting.store import Record, Store
+from sparkd.drifting.telling import KIND as DRIFT
+from sparkd.drifting.telling import Telling
 from sparkd.errors import SparkdError
 from sparkd.importers.live import live, reading, wanted
+from sparkd.journal import Journal
 from sparkd.ledger import Ledger
 from sparkd.model.config import Deployment
 from sparkd.model.decision import ASK_ENGINE, Phase, WarmUp
@@ -33,6 +36,8 @@ log = structlog.get_logger("sparkd")
 
 EVERY_S = 60.0
 """A difference in a live rank is worth knowing within a minute (DESIGN 8)."""
+LIVE = (Phase.SERVE, Phase.PAUSED)
+"""What is compared by itself."""
 AROUND_S = 300.0
 """What lies around the ranks changes seldom, and reading it costs a node more than reading them."""
 
@@ -53,6 +58,7 @@ class Drifter:
     store: Store
     recording: Recording
     hearing: Hearing
+    telling: Telling
     found: dict[str, Drift] = field(default_factory=dict)
     """Deployment -> the last comparison of what runs with what worked."""
     _tried: dict[str, float] = field(default_factory=dict)
@@ -67,7 +73,7 @@ class Drifter:
         for name in self.ledger.roster.wanted:
             self.recording.hear(name, seen)
             state = self.ledger.states[name]
-            if state.phase not in (Phase.SERVE, Phase.PAUSED):
+            if state.phase not in LIVE:
                 self.found.pop(name, None)  # what was true of a group that is gone
                 continue
             due = clock.now() - self._tried.get(name, -EVERY_S) >= EVERY_S
@@ -85,18 +91,31 @@ class Drifter:
             log.exception("drift failed", deployment=name, hint="this is a bug in sparkd; please report it")
         finally:
             self._running.discard(name)
+            if name not in self.ledger.states:
+                self.forget(name)
+
+    def forget(self, name: str) -> None:
+        """It is no deployment any more: its records on the disk stay, what is remembered of it goes."""
+        for known in (self.found, self._tried, self._scenes):
+            known.pop(name, None)
+        self.recording.forget(name)
+        self.telling.forget(name)
 
     async def _record_or_compare(self, name: str, seen: Snapshot) -> None:
-        running, state = self.ledger.running(name), self.ledger.states[name]
+        running, state, file = self.ledger.running(name), self.ledger.states[name], self.ledger.roster.wanted[name]
         due, reference = self.recording.due(running, state), await self.store.reference(name)
         if due or reference is not None:
             await self.recording.measure(running, state, seen)
         if due:
             found = live(await self.scene(running, seen))
-            await self.recording.record(running, state, found, self.ledger.roster.wanted[name])
+            await self.recording.record(running, state, found, file)
             reference = await self.store.reference(name)
         if reference is not None:
-            self.found[name] = await self._with_reference(reference, running, seen, quick=True)
+            drift = await self._with_reference(reference, running, seen, quick=True)
+            now = self.ledger.states.get(name)
+            if now is not None and now.phase in LIVE and now.generation == state.generation:
+                self.found[name] = drift
+                await self.telling.tell(running, state.generation, drift)
 
     # -------------------------------------------------------------------------------------------------------------- asked
 
@@ -113,8 +132,9 @@ class Drifter:
             return with_wanted(next_start.side, found, began, clock.now() - began)
         record = await self._record(name, against)
         drift = await self._with_reference(record, deployment, seen)
-        if against in (None, "known-good") and state.phase in (Phase.SERVE, Phase.PAUSED):
+        if against in (None, "known-good") and state.phase in LIVE:
             self.found[name] = drift
+            await self.telling.tell(deployment, state.generation, drift)
         return drift
 
     async def _record(self, name: str, against: str | None) -> Record:
@@ -181,8 +201,9 @@ def drifter(
     state: Path,
     hands: Callable[[str], Hands],
     happened: Callable[[str, str, str, str], Awaitable[None]],
+    journal: Journal,
 ) -> Drifter:
-    """All parts of it. `state`: the daemon's own folder; `happened`: writes deployment, kind, sentence, reason down."""
+    """All parts of it. `state`: the daemon's own folder; `happened`: writes deployment, kind, sentence, reason into `journal`."""
 
     async def ask(name: str) -> Canary:
         timeout_s = ledger.running(name).policy.canary_timeout
@@ -194,7 +215,8 @@ def drifter(
 
     store = Store(state / KIND)
     hearing = Hearing(surveyor.access, hands)
-    return Drifter(surveyor, owner, ledger, store, Recording(store, ask, recorded), hearing)
+    telling = Telling(happened, lambda name: journal.last(name, DRIFT))
+    return Drifter(surveyor, owner, ledger, store, Recording(store, ask, recorded), hearing, telling)
 
 
 def _over(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> dict[Any, Any]:

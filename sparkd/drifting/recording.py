@@ -76,6 +76,10 @@ class Recording:
             known = self._known[name] = Measured(generation)
         return known
 
+    def forget(self, name: str) -> None:
+        for known in (self._known, self._done, self._tried):
+            known.pop(name, None)
+
     def samples(self, name: str) -> tuple[Sample, ...]:
         """Of the generation that runs, the newest last."""
         known = self._known.get(name)

@@ -169,6 +169,10 @@ class Journal:
         """The last `limit` events in order, or the first `limit` after `after_id`; from memory while the disk hangs."""
         return await self._events(deployment, None, limit, after_id)
 
+    async def last(self, deployment: str, kind: str) -> Event | None:
+        """The last event of a kind."""
+        return next(reversed(await self._events(deployment, kind, 1, 0)), None)
+
     async def stage_times(self, name: str) -> list[dict[str, float]]:
         """Stage durations (seconds) of the last starts that ended serving, newest last (the events' `stages`)."""
         events = await self._events(name, "serving", STARTS_REMEMBERED, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from .demo_world import Terminal, demo_on_a_terminal
@@ -34,5 +35,7 @@ def test_an_edit_is_drift_of_the_next_start_and_then_of_what_runs(folder: Path) 
 
         assert ctl("restart", "demo", "--yes", "--wait")[0] == 0
         assert names() == [("slows", "--max-num-seqs")]
+        (told,) = [one for one in json.loads(ctl("history", "--json")[1])["events"] if one["kind"] == "drift"]
+        assert re.fullmatch(r"differs from known-good \d+ in: --max-num-seqs \(slows\)", told["sentence"])
         code, said = ctl("drift", "--build")
         assert (code, "no image" in said) == (1, True)
