@@ -18,6 +18,14 @@ DRIFT_S = 30.0
 """Two surveys of 8 s, and the moment that a node may take to be connected."""
 
 
+ASLEEP = (
+    "has a container that runs, and no engine in it: what `docker exec` started there has ended, and with what flags only its "
+    "script knows. Start it and ask again, or compare the script with what `sparkd ctl known-good show` prints: "
+    "`sparkd compare GOOD.yaml SCRIPT`"
+)
+"""A container that only sleeps, as in the first field report."""
+
+
 def show_drift(api: Api, name: str | None, against: str | None, as_json: bool) -> int:
     """0 without differences above benign, 5 with some, 1 where a node could not be read."""
     deployment = pick(read(Status, api.get("/api/v1/status")), name)
@@ -72,7 +80,11 @@ def show(raw: dict[str, Any], as_json: bool) -> int:
 def _missing(found: Drift, term: Terminal) -> Iterator[str]:
     """What was compared instead, and which nodes could not be read at all."""
     said = []
-    for ranks, what in ((found.absent, "does not run: the next start was compared"), (found.ended, "has ended")):
+    for ranks, what in (
+        (found.absent, "does not run: the next start was compared"),
+        (found.ended, "has ended"),
+        (found.asleep, ASLEEP),
+    ):
         if ranks:
             said.append(f"{listing(f'Rank {rank}' for rank in ranks)} {what}.")
     for line in (line for one in said for line in wrap(one, term.width)):

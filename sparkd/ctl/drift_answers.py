@@ -30,6 +30,7 @@ class Drift(NamedTuple):
     unread: object = None
     absent: tuple[int, ...] = ()
     ended: tuple[int, ...] = ()
+    asleep: tuple[int, ...] = ()
     not_compared: tuple[str, ...] = ()
 
 

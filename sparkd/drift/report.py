@@ -24,6 +24,8 @@ class Drift:
     absent: tuple[int, ...] = ()
     """Ranks of which nothing runs and nothing is left: compared is what the next start would make of them."""
     ended: tuple[int, ...] = ()
+    asleep: tuple[int, ...] = ()
+    """Ranks whose containers run without an engine in them: their flags are not known."""
     not_compared: tuple[str, ...] = ()
 
     @property
@@ -50,6 +52,7 @@ class Drift:
             "unread": dict(self.unread),
             "absent": list(self.absent),
             "ended": list(self.ended),
+            "asleep": list(self.asleep),
             "not_compared": list(self.not_compared),
         }
 

@@ -119,7 +119,7 @@ class Drifts:
             fix = f"bless an earlier one: sparkd ctl known-good list {name}"
             raise Conflict(f"{name} does not serve well now: {state.sentence or state.phase}", fix)
         seen = live(await self._drifter.scene(running, await self._seen()))
-        if seen.unread or seen.absent or seen.ended:
+        if seen.unread or not seen.whole:
             unread = "; ".join(f"{node}: {why}" for node, why in seen.unread.items()) or "not all of its ranks run"
             raise Conflict(f"{name} cannot be read whole now ({unread})", "ask again in a moment")
         record = await self._drifter.recording.keep(

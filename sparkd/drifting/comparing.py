@@ -25,6 +25,7 @@ def with_known(known: Side, seen: Seen, at: float, seconds: float) -> Drift:
         unread=seen.unread,
         absent=seen.absent,
         ended=seen.ended,
+        asleep=seen.asleep,
         not_compared=(*drift.not_compared(side, seen.side), *_unsaid(seen)),
     )
 

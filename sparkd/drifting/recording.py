@@ -146,7 +146,7 @@ class Recording:
         known = {one.generation: one for one in await self.store.records(name)}
         if state.generation in known:
             self._done[name] = state.generation
-        elif not (seen.unread or seen.absent or seen.ended):
+        elif not (seen.unread or not seen.whole):
             await self.keep(deployment, state.generation, seen, wanted)
 
     async def keep(

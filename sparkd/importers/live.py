@@ -52,8 +52,15 @@ class Seen:
     """Rank -> what of it could not be read (beginnings of keys), and why."""
     absent: tuple[int, ...] = ()
     ended: tuple[int, ...] = ()
+    asleep: tuple[int, ...] = ()
+    """Their containers run and no engine in them: with what flags one was started only its script knows."""
     heard: tuple[RankForm, ...] = ()
     """Of unread nodes: what the engine of the rank says of itself, which needs no look at its process."""
+
+    @property
+    def whole(self) -> bool:
+        """Does every rank run whose node could be read?"""
+        return not (self.absent or self.ended or self.asleep)
 
 
 def reading(quick: bool) -> Check:
@@ -89,21 +96,36 @@ def live(scene: Scene) -> Seen:
     forms: list[RankForm] = []
     absent: list[int] = []
     ended: list[int] = []
+    asleep: list[int] = []
     unread, missing = dict(_unread(scene)), {}
     for rank, node in enumerate(scene.deployment.nodes):
         if node in unread:
             continue
         found = of_rank(scene, node)
-        form = _running(scene, node, found) if found is not None else _kept(scene, node)
-        if found is None:
-            (absent if form is None else ended).append(rank)
+        kept = _kept(scene, node) if found is None else None
+        if found is not None:
+            form = _running(scene, node, found)
+        elif kept is not None:
+            form = _made(scene, node, kept)
+            (asleep if form.flags is None and _runs(kept) else ended).append(rank)
+        else:
+            form = _wanted(scene, rank)
+            absent.append(rank)
         program = found.program if found is not None else None
-        forms.append(_whole(scene, rank, form or _wanted(scene, rank), program))
+        forms.append(_whole(scene, rank, form, program))
         missing[rank] = {**unsaid(scene, node, program), **dict(_silent(scene, node, program))}
     label = "live" if len(absent) < len(forms) or not forms else "the next start"
     side = Side(label=label, kind="live", ranks=tuple(forms))
     heard = tuple(_heard(scene, unread))
-    return Seen(side=side, unread=unread, unsaid=missing, absent=tuple(absent), ended=tuple(ended), heard=heard)
+    return Seen(
+        side=side,
+        unread=unread,
+        unsaid=missing,
+        absent=tuple(absent),
+        ended=tuple(ended),
+        asleep=tuple(asleep),
+        heard=heard,
+    )
 
 
 def _heard(scene: Scene, unread: Collection[str]) -> Iterator[RankForm]:
@@ -208,7 +230,11 @@ def _own(env: Mapping[str, str], scene: Scene, node: str, container: Mapping[str
     }
 
 
-def _kept(scene: Scene, node: str) -> RankForm | None:
+def _runs(container: Mapping[str, Any]) -> bool:
+    return (container.get("State") or {}).get("Status") == "running"
+
+
+def _kept(scene: Scene, node: str) -> Mapping[str, Any] | None:
     """The last container of this rank that Docker still has, ended or asleep; by label, or where it is the only one
     that runs the deployment's image and nobody marked it."""
     docker = scene.fact(node, INSPECTED)
@@ -221,8 +247,7 @@ def _kept(scene: Scene, node: str) -> RankForm | None:
             labelled.append(one)
         elif not any(str(label).startswith("io.sparkd.") for label in labels) and _same_image(scene, one):
             alike.append(one)
-    kept = max(labelled, key=lambda one: str(one.get("Created", "")), default=alike[0] if len(alike) == 1 else None)
-    return None if kept is None else _made(scene, node, kept)
+    return max(labelled, key=lambda one: str(one.get("Created", "")), default=alike[0] if len(alike) == 1 else None)
 
 
 def _same_image(scene: Scene, container: Mapping[str, Any]) -> bool:

@@ -66,6 +66,16 @@ def test_the_diff_on_a_terminal() -> None:
     assert "\x1b[1;32m  + fork" in coloured
 
 
+def test_a_container_that_only_sleeps_is_said_with_what_to_do() -> None:
+    with daemon(serving()) as server:
+        server.answers[f"{BASE}/drift"] = drift(asleep=[0])
+        done = sparkd(server.socket_path, "ctl", "drift")
+    assert done.returncode == 0
+    words = " ".join(done.stdout.split())
+    assert "Rank 0 has a container that runs, and no engine in it" in words
+    assert "`sparkd compare GOOD.yaml SCRIPT`" in words
+
+
 @pytest.mark.parametrize(
     ("answer", "code"),
     [

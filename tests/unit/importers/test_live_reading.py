@@ -196,6 +196,19 @@ def test_a_container_that_only_sleeps_is_read_by_the_process_in_it() -> None:
     assert compare(live(scene()).side, seen.side) == ()
 
 
+def test_a_container_that_sleeps_without_an_engine_has_flags_that_nobody_knows() -> None:
+    made = inspected("spark1")
+    container = made.containers[IDS["spark1"]]
+    config = {**container["Config"], "Cmd": ["sleep", "infinity"], "Labels": {}}
+    docker = {"spark1": replace(made, containers={IDS["spark1"]: {**container, "Config": config}})}
+    seen = live(scene({"spark1": None}, docker))
+    assert (seen.asleep, seen.ended, seen.absent, seen.whole) == ((0,), (), (), False)
+    assert compare(beside(live(scene()).side, seen), seen.side) == (), "what is not known is no difference"
+    stopped = {**container, "Config": config, "State": {"Status": "exited"}}
+    gone = {"spark1": replace(made, containers={IDS["spark1"]: stopped})}
+    assert live(scene({"spark1": None}, gone)).ended == (0,)
+
+
 def test_an_engine_of_somebody_else_is_not_taken_for_this_one() -> None:
     assert live(scene({"spark1": program("spark1", SPARKD_OWNER="them")})).ended == (0,)
     other = program("spark1", SPARKD_DEPLOYMENT="other")
