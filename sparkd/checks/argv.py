@@ -1,7 +1,8 @@
 """The words of a command, as a unit or a container has them -> every path it needs, and where that path is meant.
 
-`docker exec`, `docker run`, `bash -c`, `sh FILE`, `env`, `sudo`, `nice`, `timeout`, `python FILE` are gone through, with the
-readers that `sparkd compare` follows launch scripts with. What only a running shell could tell is left out, never guessed.
+`docker exec`, `docker run`, `bash -c`, `sh FILE`, `env`, `sudo`, `su`, `nice`, `timeout`, `python FILE` are gone through, with
+the readers that `sparkd compare` follows launch scripts with. What only a running shell could tell is left out, never
+guessed; so is what is in the containers of another program than Docker, which nobody has asked.
 """
 
 from __future__ import annotations
@@ -11,17 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from posixpath import isabs, join, normpath
 
+from sparkd.checks import shell_text
 from sparkd.importers import docker_run, programs
-from sparkd.importers.shell import commands
-from sparkd.importers.syntax import Unreadable, Word
 from sparkd.model.place import HOST, Place
 
 _UNKNOWN = re.compile(r"[$`*?{}\[\]\0]|%[a-zA-Z]")
-_TOLERANT = re.compile(r"\|\||(?:^|[\s;&|])(?:\[|\[\[|test|if|while|trap)\s")
-"""A text that deals with what is missing itself."""
 _PYTHON = re.compile(r"python[0-9.]*")
 _PYTHON_VALUES = ("-W", "-X", "--check-hash-based-pycs")
-_SHELL_VALUES = ("-o", "+o", "-O", "--rcfile", "--init-file")
+_AS_USER = ("su", "runuser")
 _DOCKER_ELSEWHERE = ("-H", "--host", "-c", "--context")
 _DOCKER_VALUES = ("--config", "-l", "--log-level", "--tlscacert", "--tlscert", "--tlskey")
 MOST_LAYERS = 8
@@ -79,13 +77,13 @@ def needed_inside(words: Sequence[str], container: str, workdir: str | None) -> 
 def made(words: Sequence[str]) -> Iterator[str]:
     """Names of the containers that a command creates."""
     rest, _, _ = programs.unwrapped(words)
-    if programs.program(rest) in programs.DOCKERS:
+    if programs.program(rest) == "docker":
         verb, after = _verb(rest[1:])
         if verb in ("run", "create"):
             yield from filter(None, [docker_run.run(after).name])
     elif programs.program(rest) in programs.SHELLS:
-        text, _ = _shell(rest[1:])
-        for command in _commands(text or ""):
+        text, _ = shell_text.shell(rest[1:])
+        for command in shell_text.plain_commands(text or ""):
             yield from made(command)
 
 
@@ -103,63 +101,55 @@ def _of(words: list[str], where: _Where) -> Iterator[Needed]:
         yield from where.needs(rest[0], "program")
     name = programs.program(rest)
     if name in programs.SHELLS:
-        yield from _of_shell(rest[1:], where)
+        yield from _of_shell(*shell_text.shell(rest[1:]), where)
+    elif name in _AS_USER:
+        yield from _as_user(rest[1:], where)
     elif _PYTHON.fullmatch(name):
         yield from _of_python(rest[1:], where)
-    elif name in programs.DOCKERS and where.place == HOST:
+    elif name == "docker" and where.place == HOST:
         yield from _of_docker(rest[1:], where)
 
 
-def _of_shell(words: list[str], where: _Where) -> Iterator[Needed]:
-    text, script = _shell(words)
+def _of_shell(text: str | None, script: str | None, where: _Where) -> Iterator[Needed]:
     if script is not None:
         yield from where.needs(script, "script")
-    elif text is not None and not _TOLERANT.search(text):
-        for command in _commands(text):
-            yield from _in_shell(command, replace(where, in_text=True, workdir=None, layers=where.layers + 1))
+    elif text is not None and not shell_text.tolerant(text):
+        here = replace(where, in_text=True, workdir=None if "(" in text else where.workdir, layers=where.layers + 1)
+        earlier = shell_text.written(text)
+        for command in shell_text.plain_commands(text):
+            yield from (one for one in _in_shell(command, here) if not shell_text.foregone(one.path, earlier))
+            earlier.update(shell_text.named(command, guards=True))
+            here = replace(here, workdir=_moved(command, here.workdir))
 
 
 def _in_shell(words: list[str], where: _Where) -> Iterator[Needed]:
-    if words[0] in ("source", ".", "exec", "cd"):
-        role = {"exec": "program", "cd": "file"}.get(words[0], "script")
-        if role == "program":
-            yield from _of(words[1:], where)
-        elif len(words) > 1 and isabs(words[1]):
-            yield from where.needs(words[1], role)
-    else:
+    if words[0] in ("source", "."):
+        # Without a slash the shell looks in PATH first.
+        yield from (need for word in words[1:2] if "/" in word for need in where.needs(word, "script"))
+    elif words[0] == "cd":
+        yield from (need for word in words[1:2] for need in where.needs(word, "file"))
+    elif words[0] == "exec":
+        yield from _of(words[1:], where)
+    elif words[:2] != ["command", "-v"]:
         yield from _of(words, where)
 
 
-def _shell(words: Sequence[str]) -> tuple[str | None, str | None]:
-    """(text of `-c`, script) of a shell's words."""
-    rest, takes = list(words), False
-    while rest and rest[0][:1] in "-+" and rest[0] not in ("-", ""):
-        option = rest.pop(0)
-        if option == "--":
-            break
-        takes = takes or (not option.startswith("--") and "c" in option[1:])
-        if option in _SHELL_VALUES and rest:
-            rest.pop(0)
-    if takes:
-        return (rest[0] if rest else None), None
-    return None, (rest[0] if rest and rest[0] != "-" else None)
+def _moved(words: list[str], workdir: str | None) -> str | None:
+    """The folder after a command of a shell; None where nobody knows it."""
+    if words[0] in ("pushd", "popd"):
+        return None
+    if words[0] != "cd":
+        return workdir
+    to = words[1] if len(words) == 2 and not _UNKNOWN.search(words[1]) and words[1][:1] not in ("-", "~") else ""
+    return normpath(join(workdir or "/", to)) if isabs(to) or (to and workdir) else None
 
 
-def _commands(text: str) -> Iterator[list[str]]:
-    """The plain commands of a shell's text: none inside branches and loops, whose conditions nobody knows."""
-    try:
-        found = commands(text)
-    except Unreadable:
-        return
-    for command in found:
-        words = [_plain(word) for word in command.words]
-        if words and not command.inside:
-            yield words
-
-
-def _plain(word: Word) -> str:
-    """What a shell would have to fill in stays visible, so that no such word is taken for a path."""
-    return "".join(piece.text if piece.kind == "text" else "$" for piece in word.pieces)
+def _as_user(words: list[str], where: _Where) -> Iterator[Needed]:
+    """`su - NAME -c TEXT`, `runuser -u NAME -- COMMAND`; a login goes to a home that is not known here."""
+    if "-c" in words[:-1]:
+        yield from _of_shell(words[words.index("-c") + 1], None, replace(where, workdir=None))
+    elif "--" in words:
+        yield from _of(words[words.index("--") + 1 :], where)
 
 
 def _of_python(words: list[str], where: _Where) -> Iterator[Needed]:

@@ -8,13 +8,16 @@ from posixpath import isabs, join, normpath
 
 from sparkd.checks.argv import Needed
 from sparkd.checks.scene import HOST, Ask, Check, Look, Place, Scene, Trouble
-from sparkd.checks.starters import Starter, containers, made, starters
+from sparkd.checks.starters import Starter, containers, made, may_make, named, starters
 from sparkd.facts.containers import CONTAINERS, Contained
 from sparkd.facts.images import IMAGES
 from sparkd.facts.units import UNITS
 from sparkd.model.check import Level
 from sparkd.model.place import below, moved
 from sparkd.model.snapshot import Unknown
+
+GONE = ("missing", "no-interpreter")
+NOT_THERE, INTERPRETER = "which is not there", "whose first line names a program that is not there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,8 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
         for starter in starters(scene, node):
             for need, line in starter.needs:
                 if need.role == "container":
-                    if need.place.name not in {*there, *coming} and _read(scene, node):
-                        yield _no_container(starter, need.place.name, line)
+                    if not (named(there, name := need.place.name) or name in coming or _may_make(starter)):
+                        yield from [_no_container(starter, name, line)] if _read(scene, node) else []
                 else:
                     yield from _judged(scene, starter, need, line)
         for container in _others(scene, node):
@@ -62,6 +65,10 @@ def _read(scene: Scene, node: str) -> bool:
     return not isinstance(found, Unknown)
 
 
+def _may_make(starter: Starter) -> bool:
+    return starter.unit is not None and may_make(starter.unit)
+
+
 # -------------------------------------------------------------------------------------------------------- where to look
 
 
@@ -73,7 +80,7 @@ def _sought(scene: Scene, node: str, need: Needed) -> _Sought | None:
         return _Sought((Look(node, HOST, need.path),))
     if need.place.kind == "image":
         return _in_image(scene, node, need)
-    container = containers(scene, node).get(need.place.name)
+    container = named(containers(scene, node), need.place.name)
     return None if container is None else _in_container(scene, node, container, need)
 
 
@@ -127,25 +134,27 @@ def _judged(scene: Scene, starter: Starter, need: Needed, line: str) -> Iterator
     sought = _sought(scene, starter.node, need)
     if sought is None:
         return
-    here, image = _there(scene, sought.looks), _there(scene, sought.image)
+    gone = GONE if need.role == "program" else GONE[:1]
+    here, image = _there(scene, sought.looks, gone), _there(scene, sought.image, gone)
     if here is False:
-        yield _ghost(starter, need, sought, line)
+        broken = any(scene.answer(look) == GONE[1] for look in sought.looks)
+        yield _ghost(starter, need, sought, line, INTERPRETER if broken else NOT_THERE)
     elif here and image is False:
         yield _passing(starter, need, line)
 
 
-def _there(scene: Scene, looks: tuple[Look, ...]) -> bool | None:
+def _there(scene: Scene, looks: tuple[Look, ...], gone: tuple[str, ...]) -> bool | None:
     """None where it was not asked, or could not be told."""
     answers = [scene.answer(look) for look in looks]
-    if any(not isinstance(answer, Unknown) and answer != "missing" for answer in answers):
+    if any(not isinstance(answer, Unknown) and answer not in gone for answer in answers):
         return True
-    return False if answers and all(answer == "missing" for answer in answers) else None
+    return False if answers and all(answer in gone for answer in answers) else None
 
 
-def _ghost(starter: Starter, need: Needed, sought: _Sought, line: str) -> Trouble:
+def _ghost(starter: Starter, need: Needed, sought: _Sought, line: str, why: str) -> Trouble:
     node = starter.node
     where = _where(need, sought)
-    text = f"{starter.name} on {node} needs {need.path}{where}, which is not there"
+    text = f"{starter.name} on {node} needs {need.path}{where}, {why}"
     if need.role == "mount":
         text = (
             f"{starter.name} on {node} mounts {need.path}, which is not there: Docker would make an empty folder of it"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from sparkd.checks.scene import Ask, Check, Place, Scene, Text, Trouble
-from sparkd.checks.starters import Starter, about, containers, shown, starters
+from sparkd.checks.starters import Starter, about, containers, named, shown, starters
 from sparkd.facts.boots import BOOTS
 from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.units import UNITS
@@ -15,6 +15,9 @@ from sparkd.model.check import Level
 STARTS = re.compile(
     r"vllm serve|vllm\.entrypoints|sglang\.launch_server|\bray start|llama-server|rpc-server|ollama serve|trtllm-serve"
     r"|spark(?:run|ring)|launch-cluster"
+)
+CONTAINERS_OF_IT = re.compile(
+    r"\b(?:docker|podman|nerdctl)(?: container)? (?:run|start|restart|exec)\b|\bcompose\b.*\b(?:up|start|run)\b"
 )
 SCRIPTS = re.compile(r"/[^/ ]*(?:vllm|sglang|llama|ray)[^/ ]*\.sh|(?:start|serve|launch|run)[^/ ]*\.(?:sh|py)")
 
@@ -49,12 +52,13 @@ def _required(packages: str | None) -> tuple[str, ...]:
 
 def _second(scene: Scene, starter: Starter) -> Iterator[Trouble]:
     said = " ".join([starter.text, *_read(scene, starter)])
-    named = _named(scene, starter)
-    if not (STARTS.search(said) or (about(f"{said} {named}") and (starter.uses() or SCRIPTS.search(said)))):
+    images = _named(scene, starter)
+    starts = starter.uses() or SCRIPTS.search(said) or CONTAINERS_OF_IT.search(said)
+    if not (STARTS.search(said) or (about(f"{said} {images}") and starts)):
         return
     same = list(_same(scene, said))
     image = scene.deployment.image
-    also = ["the same image"] if image and (image in said or image in named) else []
+    also = ["the same image"] if image and (image in said or image in images) else []
     what = f"would start these ranks as well ({', '.join(same + also)})" if same else "starts an engine here as well"
     who = f"{starter.name} on {starter.node}"
     if starter.container is not None:
@@ -86,13 +90,13 @@ def _same(scene: Scene, said: str) -> Iterator[str]:
 def _named(scene: Scene, starter: Starter) -> str:
     """Images and names of the containers that it works on."""
     there = containers(scene, starter.node)
-    return " ".join(there[name].text for name in starter.uses() if name in there)
+    return " ".join(one.text for name in starter.uses() if (one := named(there, name)) is not None)
 
 
 def _scripts(scene: Scene, starter: Starter) -> Iterator[Text]:
     there = containers(scene, starter.node)
     for need, _ in starter.needs:
-        container = there.get(need.place.name) if need.place.kind == "container" else None
+        container = named(there, need.place.name) if need.place.kind == "container" else None
         if container is not None and need.role == "script" and need.path.startswith("/"):
             yield Text(starter.node, Place("container", container.id), need.path)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sparkd.checks import argv
+from sparkd.checks import argv, shell_text
 from sparkd.checks.argv import Needed
-from sparkd.checks.scene import Scene
+from sparkd.checks.scene import HOST, Scene
 from sparkd.facts.containers import CONTAINERS, Contained
 from sparkd.facts.units import UNITS, Unit
 from sparkd.model.secret import HIDDEN, is_secret
@@ -18,8 +18,10 @@ ABOUT_ENGINES = re.compile(
     r"vllm|sglang|(?<![a-z])ray(?:let| start|::)|llama-?(?:server|cpp)|rpc-server|trt-?llm|ollama|lmdeploy|spark(?:run|ring)",
     re.I,
 )
+_ID = re.compile(r"[0-9a-f]{3,64}")
 OWN = re.compile(r"sparkd(-node)?\.(service|socket)")
 FIRST_WORDS = 6
+MAKES = re.compile(r"docker (?:run|create|compose)|docker-compose")
 BEFORE_END = ("ExecStartPre", "ExecStart", "ExecStartPost")
 
 
@@ -65,12 +67,16 @@ def containers(scene: Scene, node: str) -> dict[str, Contained]:
     return {} if isinstance(found, Unknown) else {one.name: one for one in found}
 
 
+def named(there: Mapping[str, Contained], name: str) -> Contained | None:
+    """Docker takes a name, an id, and the beginning of an id."""
+    if name in there or not _ID.fullmatch(name):
+        return there.get(name)
+    found = [one for one in there.values() if one.id.startswith(name)]
+    return found[0] if len(found) == 1 else None
+
+
 def _of_unit(node: str, unit: Unit) -> Starter:
-    needs: dict[Needed, str] = {}
-    for command in unit.commands:
-        if command.key in BEFORE_END and not command.tolerated and not unit.skipped:
-            for one in argv.needed(command.words, unit.workdir):
-                needs.setdefault(one, f"{command.key}={shown(command.words)}")
+    needs = {} if unit.skipped else dict(_needs(unit))
     drop_ins = f", with {' '.join(unit.drop_ins)}" if unit.drop_ins else ""
     whose = "" if unit.user is None else f" of {unit.user}'s own systemd"
     return Starter(
@@ -83,6 +89,19 @@ def _of_unit(node: str, unit: Unit) -> Starter:
         seen=f"{unit.file}{drop_ins}: {unit.file_state or 'not enabled'}, {unit.active or 'state not known'}",
         unit=unit,
     )
+
+
+def _needs(unit: Unit) -> Iterator[tuple[Needed, str]]:
+    """Each with the line that it is from; none that an earlier command of the unit may have made."""
+    for path, key in unit.files:
+        yield Needed(HOST, path, "file"), f"{key}={path}"
+    earlier: set[str] = set()
+    for command in unit.commands:
+        if command.key in BEFORE_END:
+            for one in () if command.tolerated else argv.needed(command.words, unit.workdir):
+                if not shell_text.foregone(one.path, earlier):
+                    yield one, f"{command.key}={shown(command.words)}"
+            earlier.update(shell_text.named(command.words))
 
 
 def _end(node: str, unit: Unit) -> str:
@@ -109,6 +128,15 @@ def _of_container(node: str, container: Contained) -> Starter:
 def made(unit: Unit) -> set[str]:
     """Names of the containers that the unit itself creates."""
     return {name for command in unit.commands for name in argv.made(command.words)}
+
+
+def may_make(unit: Unit) -> bool:
+    """Containers whose names stand in a script of its, or in a compose file."""
+    return any(MAKES.search(text) for text in (*(said for _, said in unit.says), *_lines(unit)))
+
+
+def _lines(unit: Unit) -> Iterator[str]:
+    yield from (" ".join(command.words) for command in unit.commands if command.key in BEFORE_END)
 
 
 def about(text: str) -> bool:

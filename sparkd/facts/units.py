@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from sparkd.facts import Args, Fact, FactError, Question
 
 EXECS = ("ExecStartPre", "ExecStart", "ExecStartPost", "ExecStop", "ExecStopPost")
+MADE_BY_SYSTEMD = ("/run/", "/var/lib/", "/var/cache/", "/var/log/", "/tmp/", "/var/tmp/")
+"""Working folders there may be made when the unit starts (RuntimeDirectory=, StateDirectory=, PrivateTmp= …)."""
 _BLOCK = re.compile(r"Now=(\d+)\n((?:\n(?:[A-Z]\w*=[^\n]*\n)+)*)")
 _EXEC = re.compile(r"\{ path=(\S*) ; argv\[\]=(.*) ; (?:ignore_errors|flags)=([^;]*) ; start_time=.*\}")
 _SPECIFIER = re.compile(r"%([a-zA-Z%])")
@@ -69,8 +71,11 @@ class Unit:
     triggered_by: tuple[str, ...] = ()
     """What else starts it: timers, sockets, paths."""
     skipped: bool = False
-    """A condition of the unit did not hold when it was last to be started; never looked at reads `no` as well."""
+    """A condition of the unit did not hold when it was last to be started (never looked at reads `no` as well), or names a
+    path that is not there now."""
     commands: tuple[Command, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+    """(path, key) of what systemd itself needs before it starts anything: the working folder, environment files."""
     says: tuple[tuple[str, str], ...] = ()
     """(script on the node, what of it is about engines)."""
 
@@ -142,10 +147,22 @@ def _unit(block: str, now_us: int) -> Unit:
         drop_ins=tuple(one.get("DropInPaths", "").split()),
         workdir=(one.get("WorkingDirectory") or "").lstrip("!-").replace("%h", home or "%h") or None,
         triggered_by=tuple(one.get("TriggeredBy", "").split()),
-        skipped=one.get("ConditionResult") == "no" and one.get("ConditionTimestampMonotonic", "0") != "0",
+        skipped="Unmet" in one
+        or (one.get("ConditionResult") == "no" and one.get("ConditionTimestampMonotonic", "0") != "0"),
         commands=tuple(_commands(found, variables) if user == "" else _of_person(found, variables, home)),
+        files=tuple(_files(found)),
         says=tuple((path, said) for path, _, said in (value.partition(" ") for value in found.get("Says", ()))),
     )
+
+
+def _files(found: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
+    for folder in found.get("WorkingDirectory", ()):
+        if folder.startswith("/") and not folder.startswith(MADE_BY_SYSTEMD):
+            yield folder, "WorkingDirectory"
+    for value in found.get("EnvironmentFiles", ()):
+        path, _, errors = value.partition(" (")
+        if errors == "ignore_errors=no)":
+            yield path, "EnvironmentFile"
 
 
 def _commands(found: Mapping[str, list[str]], variables: Mapping[str, str]) -> Iterator[Command]:

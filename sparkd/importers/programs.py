@@ -29,13 +29,46 @@ _WITH_VALUE = {
     "chrt": "p",
     "exec": "a",
     "flock": "wE",
+    "systemd-cat": "tp",
+    "time": "fo",
+    "tini": "pe",
+    "dumb-init": "r",
 }
 """Programs that run the rest of their words -> their short options with a value of their own."""
+
+_LONG_WITH_VALUE = frozenset(
+    (
+        *("--user", "--group", "--host", "--prompt", "--close-from", "--chdir", "--chroot", "--other-user", "--role"),
+        *(
+            "--type",
+            "--command-timeout",
+            "--unset",
+            "--adjustment",
+            "--class",
+            "--classdata",
+            "--kill-after",
+            "--signal",
+        ),
+        *(
+            "--input",
+            "--output",
+            "--error",
+            "--cpunodebind",
+            "--physcpubind",
+            "--membind",
+            "--interleave",
+            "--preferred",
+        ),
+        *("--timeout", "--wait", "--conflict-exit-code", "--identifier", "--priority", "--level-prefix", "--format"),
+        *("--stderr-priority", "--rewrite"),
+    )
+)
+"""Their long options whose value may be a word of its own (`--signal KILL`)."""
 
 _POSITIONAL = {"timeout": 1, "taskset": 1, "chrt": 1, "flock": 1}
 """How many words stand between their options and the command."""
 
-_PLAIN = ("nohup", "setsid", "command", "builtin", "time", "tini", "dumb-init", "catatonit", "systemd-cat", "unbuffer")
+_PLAIN = ("nohup", "setsid", "command", "builtin", "catatonit", "unbuffer")
 
 SHELLS = ("bash", "sh", "dash", "zsh", "ash")
 AMBIENT = frozenset(
@@ -109,7 +142,8 @@ def _inner(name: str, words: list[str], env: dict[str, str]) -> list[str]:
         option = words.pop(0)
         if option == "--":
             break
-        if not option.startswith("--") and option[-1] in _WITH_VALUE[name] and words:
+        takes = option in _LONG_WITH_VALUE if option.startswith("--") else option[-1] in _WITH_VALUE[name]
+        if takes and words:
             words.pop(0)
     words = words[_POSITIONAL.get(name, 0) :]
     while name in ("env", "sudo") and words and re.match(r"[A-Za-z_]\w*=", words[0]):

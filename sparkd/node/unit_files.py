@@ -14,6 +14,9 @@ MAX_SCRIPTS, MAX_WORDS = 8, 600
 LINGER = "/var/lib/systemd/linger"
 """A file here for every user whose own systemd starts with the node."""
 EXEC = re.compile(r"\s*(Exec(?:Start|Stop)(?:Pre|Post)?)\s*=\s*(.*)")
+CONDITIONS = ("ConditionPathExists", "ConditionPathIsDirectory", "ConditionFileIsExecutable", "ConditionFileNotEmpty")
+PLAIN_PATH = re.compile(r"/[^%|]*")
+"""No specifier in it; with a `|` in front one of several conditions is enough."""
 PATH = re.compile(r"(?<![\w$}])/[^\s;'\"|&<>=]+")
 WORDS = re.compile(
     r"vllm serve|sglang\.launch_server|vllm\.entrypoints\S*|ray start|llama-server|rpc-server|spark(?:run|ring)"
@@ -45,6 +48,15 @@ def keys(files: Iterable[str]) -> dict[str, list[str]]:
                 else:
                     values.clear()
     return found
+
+
+def unmet(files: Iterable[str]) -> Iterator[str]:
+    """Conditions about plain paths that do not hold now: systemd would pass the unit over, and call that no failure."""
+    for key, values in keys(files).items():
+        for value in values if key in CONDITIONS else ():
+            path = value.lstrip("!")
+            if PLAIN_PATH.fullmatch(path) and os.path.exists(path) == value.startswith("!"):
+                yield f"{key}={value}"
 
 
 def _logical(text: str) -> Iterator[str]:

@@ -2,10 +2,10 @@
 
 The first line is `Now=` CLOCK_MONOTONIC in microseconds. Then a block of `KEY=VALUE` lines for each service, a blank line
 between: what `systemctl show` says after its own merge of drop-ins, and of ours `ExecLine=KEY=TEXT` (a line of its files;
-`show` forgets the quotes), `Variable=NAME=VALUE` (only those that a command names: the others may be secrets),
-`Says=PATH WORDS` (what of a script that it runs is about engines), `Rose=` (restarts since the last look) and
-`Scope=user:NAME:HOME` for a unit of a person's own systemd. Left out are units of the distribution that are well and have
-nothing to do with engines, and ranks of sparkd.
+`show` forgets the quotes), `Unmet=CONDITION` (about a path, and it does not hold now), `Variable=NAME=VALUE` (only those
+that a command names: the others may be secrets), `Says=PATH WORDS` (what of a script that it runs is about engines),
+`Rose=` (restarts since the last look) and `Scope=user:NAME:HOME` for a unit of a person's own systemd. Left out are units
+of the distribution that are well and have nothing to do with engines, and ranks of sparkd.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PROPERTIES = (
     ),
     *EXECS,
 )
-SHOWN = frozenset(PROPERTIES) - {"Environment", "EnvironmentFiles", "Triggers"}
+SHOWN = frozenset(PROPERTIES) - {"Environment", "Triggers"}
 FOLDERS = ("/etc/systemd/system", "/run/systemd/system")
 NAME = re.compile(r"[A-Za-z0-9:_.\\-]+(@[A-Za-z0-9:_.\\-]+)?\.(service|timer)")
 """Of one unit; a template by itself is none."""
@@ -158,6 +158,7 @@ def _block(unit: Mapping[str, list[str]]) -> str:
     written = list(unit_files.commands(filter(None, files)))
     lines += [f"{key}={value}" for key in ("Scope", "Rose") for value in unit.get(key, ())]
     lines += [f"ExecLine={line}" for line in written]
+    lines += [f"Unmet={condition}" for condition in unit_files.unmet(filter(None, files))]
     text = " ".join([*written, *(value for key in EXECS for value in unit.get(key, ()))])
     lines += [f"Variable={name}={value}" for name, value in _variables(unit, text)]
     lines += [f"Says={path} {words}" for path, words in unit_files.scripts(text)]

@@ -78,6 +78,49 @@ def test_a_container_that_a_unit_makes_is_not_missed() -> None:
     assert trouble(ghost_path.CHECK, at(replace(UNIT, commands=(make, EXEC)), there=())) == []
 
 
+def test_a_container_is_also_known_by_its_id() -> None:
+    there = (replace(DS4, id="0123456789abcdef" * 4), replace(DS4, id="f" * 64, name="other"))
+    for name in (there[0].id, there[0].id[:12]):
+        assert known(trouble(ghost_path.CHECK, at(runs("/usr/bin/docker", "exec", name, "vllm"), there=there))) == []
+    (found,) = known(trouble(ghost_path.CHECK, at(runs("/usr/bin/docker", "exec", "abc", "vllm"), there=there)))
+    assert "container abc, which does not exist" in found.text
+
+
+def test_a_container_that_a_script_or_compose_may_make_is_not_missed() -> None:
+    scripted = replace(runs("/usr/bin/docker", "exec", "gone", "vllm"), says=(("/opt/a.sh", "docker run --port 1"),))
+    compose = Command("ExecStartPre", ("/usr/bin/docker", "compose", "up", "-d"))
+    for unit in (scripted, replace(scripted, says=(), commands=(compose, *scripted.commands))):
+        assert trouble(ghost_path.CHECK, at(unit)) == []
+
+
+def test_what_an_earlier_line_may_have_made_is_no_ghost() -> None:
+    made = Command("ExecStartPre", ("/usr/bin/install", "-m", "755", "/opt/src", "/run/vllm"))
+    guard = Command("ExecStartPre", ("/usr/bin/test", "-x", "/run/vllm"))
+    start = Command("ExecStart", ("/run/vllm", "serve"))
+    gone = {Look(SPARK1, HOST, path): "missing" for path in ("/run/vllm", "/usr/bin/install", "/usr/bin/test")}
+    answers = {**gone, **{Look(SPARK1, HOST, path): "file" for path in ("/usr/bin/install", "/usr/bin/test")}}
+    assert trouble(ghost_path.CHECK, at(replace(UNIT, commands=(made, start)), answers=answers)) == []
+    (found,) = trouble(ghost_path.CHECK, at(replace(UNIT, commands=(guard, start)), answers=answers))
+    assert "needs /run/vllm, which is not there" in found.text
+
+
+def test_what_systemd_itself_needs_and_a_script_without_its_interpreter() -> None:
+    unit = runs("/opt/vllm.sh", files=(("/opt/gone", "WorkingDirectory"), ("/etc/vllm.env", "EnvironmentFile")))
+    answers: dict[Ask, Answer] = {
+        Look(SPARK1, HOST, "/opt/gone"): "missing",
+        Look(SPARK1, HOST, "/etc/vllm.env"): "file",
+        Look(SPARK1, HOST, "/opt/vllm.sh"): "no-interpreter",
+    }
+    found = trouble(ghost_path.CHECK, at(unit, answers=answers))
+    assert [(one.status, one.text.partition("needs ")[2]) for one in found] == [
+        ("fail", "/opt/gone, which is not there"),
+        ("fail", "/opt/vllm.sh, whose first line names a program that is not there"),
+    ]
+    assert "WorkingDirectory=/opt/gone" in found[0].evidence
+    by_bash = runs("/bin/bash", "/opt/vllm.sh")
+    assert trouble(ghost_path.CHECK, at(by_bash, answers={**answers, Look(SPARK1, HOST, "/bin/bash"): "file"})) == []
+
+
 def test_without_docker_nothing_is_called_missing() -> None:
     world = at(UNIT)
     mute = replace(world, facts={**world.facts, ("spark1", "containers"): Unknown("mute", 0.0)})

@@ -133,6 +133,30 @@ def test_quotes_variables_and_scripts_come_from_the_files(tools: Path) -> None:
     assert not {"hidden", "secret", "hf_x"} & set(said.replace("=", " ").split())
 
 
+@pytest.mark.parametrize(
+    ("condition", "skipped"),
+    [
+        ("ConditionPathExists={gone}", True),
+        ("ConditionFileIsExecutable={gone}", True),
+        ("ConditionPathExists=!{there}", True),
+        ("ConditionPathExists={there}", False),
+        ("ConditionPathExists=!{gone}", False),
+        ("ConditionPathExists=|{gone}", False),
+        ("ConditionPathExists={gone}\nConditionPathExists=", False),
+        ("ConditionPathExists=/opt/%i", False),
+    ],
+)
+def test_a_unit_that_systemd_would_pass_over(tools: Path, condition: str, skipped: bool) -> None:
+    """Also before it was ever started, when systemd has not looked at its conditions yet."""
+    file = tools / "x.service"
+    file.write_text(
+        f"[Unit]\n{condition.format(gone=tools / 'gone', there=tools)}\n[Service]\nExecStart={tools}/gone\n"
+    )
+    never = {"ConditionResult": "no", "ConditionTimestampMonotonic": "0", "FragmentPath": str(file)}
+    (unit,) = shown(tools, block("x.service", f"{tools}/gone", **never))
+    assert unit.skipped is skipped
+
+
 def test_units_of_people_who_linger(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     user = next(line.split(":")[0] for line in Path("/etc/passwd").read_text().splitlines() if ":0:0:" in line)
     folder = tools / "home/.config/systemd/user"
