@@ -34,7 +34,7 @@ def _difference(one: Difference, term: Terminal) -> Iterator[str]:
         + term.paint(f"{one.name}", "bold")
         + f" ({one.kind}{place})"
     )
-    if one.kind != "file" or one.known is not None or one.live is not None:
+    if one.known is not None or one.live is not None:
         yield term.paint(f"  - {short(one.known)}", "red")
         yield term.paint(f"  + {short(one.live)}", "green")
     for label, text in (("why", one.why), ("fix", one.fix)):

@@ -18,6 +18,7 @@ from sparkd.drift.rules import (
     PER_NODE,
     PER_RANK,
     SET_APART,
+    lost_json,
     matches,
     rule_for,
 )
@@ -50,8 +51,31 @@ def two(head: RankForm, other: RankForm) -> Iterator[Difference]:
             rank=other.rank,
             node=other.node,
             why=why,
-            fix=f"give rank {head.rank} and rank {other.rank} the same",
+            fix=words.WHOLE_JSON
+            if isinstance(one, NotJson) or isinstance(two_, NotJson)
+            else f"give rank {head.rank} and rank {other.rank} the same",
         )
+    yield from (_without_headless(form) for form in (head, other) if _opens_an_api(form))
+
+
+def _opens_an_api(form: RankForm) -> bool:
+    """A worker by its number, started as if it were the head. Without a number it may be a group of its own."""
+    number = (form.flags or {}).get("node-rank")
+    return isinstance(number, int) and number > 0 and not (form.flags or {}).get("headless")
+
+
+def _without_headless(form: RankForm) -> Difference:
+    """Neither side has it, so no comparison of values shows it: two hours of the first field report."""
+    rule = rule_for("flag", "--headless", True, None)
+    return Difference(
+        severity=Severity.BREAKS,
+        kind="rank",
+        name="--headless",
+        rank=form.rank,
+        node=form.node,
+        why=rule.sentence if rule is not None else None,
+        fix=f"give rank {form.rank} `--headless`",
+    )
 
 
 _Change = tuple[str, Any, Any, str, Severity]
@@ -109,7 +133,9 @@ def _flags(head: RankForm, other: RankForm, table: FlagTable) -> Iterator[_Chang
         default = flag.default if flag else None
         alike = same(default if one is None else one, default if two_ is None else two_)
         if not (alike or name in PER_RANK or api_only(name, flag)):
-            yield f"--{name}", one, two_, MUST_AGREE.get(name, DISAGREE), Severity.BREAKS
+            lost = next((value for value in (two_, one) if isinstance(value, NotJson)), None)
+            why = MUST_AGREE.get(name, DISAGREE) if lost is None else lost_json(f"--{name}", lost)[1]
+            yield f"--{name}", one, two_, why, Severity.BREAKS
 
 
 def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:

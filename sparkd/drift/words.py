@@ -9,6 +9,8 @@ from sparkd.drift.argv import spelled
 from sparkd.drift.values import NotJson
 from sparkd.model.words import short
 
+WHOLE_JSON = "give the command as an argument vector, or in a script file: JSON does not survive a second shell"
+
 _BY_KIND = {
     "image": "create the ranks from {known} again",
     "host": "bring it back to {known}, or record a new known-good",
@@ -38,7 +40,7 @@ def _flag(name: str, known: Any, live: Any) -> str:
     if name in ("model", "command"):
         return f"give {short(known)} again"
     if isinstance(live, NotJson):
-        return "give the command as an argument vector, or in a script file: JSON does not survive a second shell"
+        return WHOLE_JSON
     bare = name.removeprefix("--")
     if known is not None:
         return f"give `{shlex.join(spelled(bare, known))}` again"

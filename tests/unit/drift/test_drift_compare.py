@@ -191,6 +191,35 @@ def test_a_head_script_and_a_worker_script_are_compared_as_one_group() -> None:
     assert (found.kind, found.severity) == ("rank", Severity.BREAKS)
 
 
+@pytest.mark.parametrize("turned", [False, True], ids=["head-worker", "worker-head"])
+def test_a_worker_without_headless_is_found_beside_its_head(turned: bool) -> None:
+    """Two hours of the first field report, and no value differs: neither script has the flag."""
+    sides = [group(rank(0)), group(rank(1, less=("headless",)))]
+    (found,) = compare(*reversed(sides)) if turned else compare(*sides)
+    assert (found.severity, found.kind, found.name, found.rank) == (Severity.BREAKS, "rank", "--headless", 1)
+    assert "second API server" in str(found.why)
+    assert found.fix == "give rank 1 `--headless`"
+
+
+def test_live_ranks_without_headless_are_found_where_nothing_says_how_it_should_be() -> None:
+    bad = group(rank(0), rank(1, less=("headless",)), label="live")
+    assert told(compare(GOOD, bad)) == {("breaks", "--headless", 1)}
+    assert told(compare(bad, bad)) == {("breaks", "--headless", 1)}
+
+
+def test_a_rank_that_no_number_makes_a_worker_needs_no_headless() -> None:
+    alone = rank(0, less=("node-rank",))
+    assert compare(group(alone), group(replace(alone, rank=1))) == ()
+
+
+def test_json_that_lost_its_quotes_on_one_rank_is_named_as_that() -> None:
+    head = rank(0, '--compilation-config={"cudagraph_mode":"FULL_AND_PIECEWISE"}')
+    (found,) = compare(group(head), group(rank(1, "--compilation-config {cudagraph_mode:FULL_AND_PIECEWISE}")))
+    assert (found.kind, found.severity) == ("rank", Severity.BREAKS)
+    assert "quotes of its JSON were eaten" in str(found.why)
+    assert "argument vector" in str(found.fix)
+
+
 def test_what_only_an_api_server_reads_is_benign_on_a_headless_rank() -> None:
     found = compare(GOOD, group(rank(0), rank(1, "--tool-call-parser hermes --served-model-name x")))
     assert {one.severity for one in found} == {Severity.BENIGN}
