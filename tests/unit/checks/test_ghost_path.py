@@ -97,8 +97,8 @@ def test_what_an_earlier_line_may_have_made_is_no_ghost() -> None:
     made = Command("ExecStartPre", ("/usr/bin/install", "-m", "755", "/opt/src", "/run/vllm"))
     guard = Command("ExecStartPre", ("/usr/bin/test", "-x", "/run/vllm"))
     start = Command("ExecStart", ("/run/vllm", "serve"))
-    gone = {Look(SPARK1, HOST, path): "missing" for path in ("/run/vllm", "/usr/bin/install", "/usr/bin/test")}
-    answers = {**gone, **{Look(SPARK1, HOST, path): "file" for path in ("/usr/bin/install", "/usr/bin/test")}}
+    there = {"/run/vllm": "missing", "/usr/bin/install": "file", "/usr/bin/test": "file"}
+    answers: dict[Ask, Answer] = {Look(SPARK1, HOST, path): what for path, what in there.items()}
     assert trouble(ghost_path.CHECK, at(replace(UNIT, commands=(made, start)), answers=answers)) == []
     (found,) = trouble(ghost_path.CHECK, at(replace(UNIT, commands=(guard, start)), answers=answers))
     assert "needs /run/vllm, which is not there" in found.text

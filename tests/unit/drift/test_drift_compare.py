@@ -195,7 +195,8 @@ def test_a_head_script_and_a_worker_script_are_compared_as_one_group() -> None:
 def test_a_worker_without_headless_is_found_beside_its_head(turned: bool) -> None:
     """Two hours of the first field report, and no value differs: neither script has the flag."""
     sides = [group(rank(0)), group(rank(1, less=("headless",)))]
-    (found,) = compare(*reversed(sides)) if turned else compare(*sides)
+    head, worker = reversed(sides) if turned else sides
+    (found,) = compare(head, worker)
     assert (found.severity, found.kind, found.name, found.rank) == (Severity.BREAKS, "rank", "--headless", 1)
     assert "second API server" in str(found.why)
     assert found.fix == "give rank 1 `--headless`"
