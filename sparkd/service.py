@@ -11,9 +11,9 @@ from typing import Any
 
 import sparkd
 from sparkd import clock, difference, systemd
-from sparkd.act.cleanup import preview
 from sparkd.api import Conflict, Hub, Invalid, NotFound, Operation, Unread, Unusable, Unwritable
 from sparkd.checks.report import report
+from sparkd.cleaning import would_clean
 from sparkd.decide.rules import rule
 from sparkd.drifting.answers import Drifts
 from sparkd.errors import ConfigError, HostError
@@ -263,15 +263,10 @@ class Service:
         return Drifts(self._supervisor, name)
 
     async def cleanup(self, name: str, clean: bool) -> Mapping[str, Any]:
-        supervisor, allowed = self._supervisor, self._supervisor.cluster.cleanup
-        deployment = self._known(name)
         try:
-            clients = {node: supervisor.access[node].client for node in deployment.nodes}
+            return {"schema": 1, "nodes": await would_clean(self._supervisor, self._known(name), clean)}
         except HostError as gone:
             raise Conflict(str(gone), "ask again in a moment") from None
-        found = await preview(clients, deployment, clean)
-        settings = {"drop_caches": allowed.drop_caches, "swapoff": allowed.swapoff}
-        return {"schema": 1, "nodes": {node: {**settings, **would} for node, would in found.items()}}
 
     # ------------------------------------------------------------------------------------------------------------ logs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -11,11 +12,12 @@ from sparkd import facts
 from sparkd.act.hands import ActionFailed, Hands, at_once
 from sparkd.engines.caches import folders
 from sparkd.errors import SparkdError
-from sparkd.facts import caches, memory, shm
+from sparkd.facts import caches, engines, memory, shm
 from sparkd.hosts.client import NodeClient
 from sparkd.model.config import Deployment
 from sparkd.model.decision import CleanNodes
 from sparkd.model.size import spoken
+from sparkd.model.snapshot import EngineProcess
 
 SHM_AGE_S = 60
 """A segment younger than this may belong to an engine that is just being started (DESIGN 5)."""
@@ -144,13 +146,17 @@ def _parsed(name: str, text: str | None, parse: Callable[[str], T]) -> T:
 # ------------------------------------------------------------------------------------------------------------- a dry run
 
 
-async def preview(clients: Mapping[str, NodeClient], deployment: Deployment, clean: bool) -> dict[str, Any]:
+Ends = Callable[[str, tuple[EngineProcess, ...]], Mapping[str, int]]
+"""(node, the engine processes there) -> what of them a start would end first, each with its bytes."""
+
+
+async def preview(clients: Mapping[str, NodeClient], deployment: Deployment, clean: bool, ends: Ends) -> dict[str, Any]:
     """Node -> what a start would take away there, with sizes in bytes; `why` where it cannot be told. Changes nothing."""
     found: dict[str, Any] = {}
 
     async def one(node: str) -> None:
         try:
-            found[node] = await _would(clients[node], folders(deployment) if clean else ())
+            found[node] = await _would(clients[node], folders(deployment) if clean else (), partial(ends, node))
         except SparkdError as error:
             found[node] = {"why": getattr(error, "why", "") or str(error)}
 
@@ -160,8 +166,10 @@ async def preview(clients: Mapping[str, NodeClient], deployment: Deployment, cle
     return {node: found[node] for node in deployment.nodes}
 
 
-async def _would(client: NodeClient, paths: tuple[str, ...]) -> dict[str, Any]:
-    asked = {"meminfo": None, "shm": None, **({"caches": {"paths": list(paths)}} if paths else {})}
+async def _would(
+    client: NodeClient, paths: tuple[str, ...], ends: Callable[[tuple[EngineProcess, ...]], Mapping[str, int]]
+) -> dict[str, Any]:
+    asked = {"meminfo": None, "shm": None, "engines": None, **({"caches": {"paths": list(paths)}} if paths else {})}
     texts = (await client.probe(asked, LOOK_S)).texts
     seen = _parsed("meminfo", texts.get("meminfo"), memory.parse)
     unused = {one.name: one.size_bytes for one in _parsed("shm", texts.get("shm"), shm.parse) if not one.holders}
@@ -171,4 +179,5 @@ async def _would(client: NodeClient, paths: tuple[str, ...]) -> dict[str, Any]:
         "swap_used": seen.swap_used,
         "shm": unused,
         "caches": {one.path: one.bytes for one in sizes},
+        "ends": dict(ends(_parsed("engines", texts.get("engines"), engines.parse))),
     }

@@ -32,4 +32,6 @@ def sentences(nodes: Mapping[str, Any]) -> Iterator[str]:
         if found["swapoff"]:
             parts.append(f"{spoken(found['swap_used'])} taken back from swap")
         parts += [f"{spoken(count)} in {path}" for path, count in found["caches"].items() if count]
+        # A daemon that is older says nothing of what it would end.
+        parts += [f"{what} ({spoken(count)})" for what, count in found.get("ends", {}).items()]
         yield f"{node}: {', '.join(parts) or 'nothing to clean'}"

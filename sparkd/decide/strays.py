@@ -7,7 +7,7 @@ our ports, and those alone that no container and no unit will bring back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sparkd.model.decision import ProcessTarget
@@ -94,4 +94,20 @@ def orphans(deployment: str, view: NodeView, owner: str) -> Mapping[int, EngineP
         marked = one.mark is not None and one.mark[:2] == (owner, deployment)
         if marked and not unseen and one.owner not in kept:
             found[one.pid] = one
+    return found
+
+
+def ended_first(deployment: str, ports: Collection[int], view: NodeView, owner: str, allowed: str) -> Mapping[str, int]:
+    """What a start would end on this node -> its bytes: ranks that are still there, and engine processes beside them."""
+    running, found = engines(view), dict[str, int]()
+    for rank in view.ranks:
+        if (rank.owner, rank.deployment) == (owner, deployment) and rank.alive:
+            whole = sum(one.rss_bytes for one in running if one.owner in (rank.id, unit_name(rank.name)))
+            found[f"{rank.name} of generation {rank.generation}"] = whole
+    left = orphans(deployment, view, owner).values() if allowed != "never" else ()
+    holders = (whose(one, view, owner) for one in running if not {*ports}.isdisjoint(one.ports))
+    beside = {*left, *(one.process for one in holders if may_end(one, deployment, allowed))}
+    for one in sorted(beside, key=lambda one: one.pid):
+        if one.owner not in view.rank_owners:  # those go with their rank
+            found[whose(one, view, owner).words] = one.rss_bytes
     return found

@@ -225,6 +225,10 @@ def test_a_start_cleans_up_what_an_earlier_one_left(daemon: Daemon) -> None:
         head.run(["sh", "-c", f"cat {FILL} > /dev/null"], timeout_s=120)
         assert meminfo(head)["MemFree"] < wanted, "the page cache is filled"
         daemon.up()
+        would = json.loads(daemon.ctl("start", NAME, "--dry-run", "--json").stdout)["cleanup"]["spark1"]
+        named = {what.partition(" (pid")[0]: count for what, count in would["ends"].items()}
+        assert named.keys() == {"sparkd-tiny-0 of generation 7", "VLLM::Worker"}, would
+        assert named["sparkd-tiny-0 of generation 7"] > 200 << 20, "vLLM's own worker"
         one = daemon.start()
         outside.communicate(timeout=10)
         assert one["generation"] == 8, "above the leftover's"

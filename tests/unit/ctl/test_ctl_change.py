@@ -332,8 +332,17 @@ SPARK1 = {
     "drop_caches": True, "swapoff": True, "page_cache": 96 << 30, "swap_used": 2 << 30,
     "shm": {"psm_1": 160 << 20, "sem.mp-1": 32}, "caches": {"/home/milo/.cache/vllm": 3 << 30, "/c/flashinfer": 0},
 }  # fmt: skip
+ENDS = {"sparkd-ds4-0 of generation 7": 3 << 30, "VLLM::Worker (pid 44) of generation 6 of ds4-flash": 1 << 30}
 IDLE = {"drop_caches": False, "swapoff": False, "page_cache": 1, "swap_used": 0, "shm": {}, "caches": {}}
-CLEANUP = {"schema": 1, "nodes": {"spark1": SPARK1, "spark2": IDLE, "spark3": {"why": "no answer", **IDLE}}}
+CLEANUP = {
+    "schema": 1,
+    "nodes": {
+        "spark1": SPARK1,
+        "spark2": IDLE,
+        "spark4": {**IDLE, "ends": ENDS},
+        "spark3": {"why": "no answer", **IDLE},
+    },
+}
 
 
 def test_a_dry_run_lists_what_a_start_would_take_away() -> None:
@@ -351,6 +360,9 @@ def test_a_dry_run_lists_what_a_start_would_take_away() -> None:
         "2.0 GiB taken back from swap, 3.0 GiB in /home/milo/.cache/vllm spark2: nothing to clean"
     ) in text
     assert "spark3: cannot be looked at: no answer" in text
+    assert (
+        "spark4: sparkd-ds4-0 of generation 7 (3.0 GiB), VLLM::Worker (pid 44) of generation 6 of ds4-flash (1.0 GiB)"
+    ) in text
     assert json.loads(as_json.stdout)["cleanup"]["spark1"]["page_cache"] == 96 << 30
 
 

@@ -154,3 +154,28 @@ def test_never_leaves_our_own_to_a_person_and_starts_nothing() -> None:
 def test_a_listener_elsewhere_is_no_trouble() -> None:
     elsewhere = Socket("LISTEN", "0.0.0.0", 9000, "0.0.0.0", 0, 0, 0, 1, 500)
     assert decide(CLEANUP, seen(node("spark1", sockets=(elsewhere,), engines=(stray(),)))).reason == "begin"
+
+
+FIRST: list[tuple[EngineProcess, str, bool]] = [
+    (stray(mark=MINE), "own", True),
+    (stray(mark=MINE), "never", False),
+    (stray(mark=OTHERS), "own", False),
+    (stray(mark=(OWNER, "other", 3)), "holders", False),
+    (stray(ports=(29501,)), "holders", True),
+    (stray(ports=(29501,)), "own", False),
+    (stray(ports=(80,)), "holders", False),
+    (stray(owner=C, ports=(29501,)), "holders", False),
+]
+
+
+@pytest.mark.parametrize(("found", "allowed", "ends"), FIRST)
+def test_what_a_start_would_end_is_what_it_ends(found: EngineProcess, allowed: str, ends: bool) -> None:
+    view = node("spark1", engines=(found,))
+    assert bool(strays.ended_first("demo", [29501], view, OWNER, allowed)) is ends
+
+
+def test_a_rank_that_is_left_goes_as_a_whole() -> None:
+    rank = container(0)
+    inside = (stray(owner=rank.id, mark=MINE), stray(owner=rank.id, pid=78))
+    found = strays.ended_first("demo", [29501], node("spark1", rank, engines=inside), OWNER, "own")
+    assert found == {f"{rank.name} of generation {rank.generation}": sum(one.rss_bytes for one in inside)}
