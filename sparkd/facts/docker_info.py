@@ -1,4 +1,4 @@
-"""What Docker says of itself -> the folders that it writes to; none where ranks need no Docker and there is none."""
+"""What Docker says of itself -> its version and the folders that it writes to; nothing where no Docker is needed or there."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class DockerInfo:
     """`folders`: that of containers and their logs first, that of images where it is another."""
 
     folders: tuple[str, ...] = ()
+    version: str = ""
 
 
 def parse(text: str) -> DockerInfo:
@@ -27,7 +28,8 @@ def parse(text: str) -> DockerInfo:
         root, status = str(told["DockerRootDir"]), dict(told["DriverStatus"] or ())
         if not root.startswith("/"):
             raise FactError(f"{root[:80]!r} is no folder")
-        return DockerInfo((root, CONTAINERD_ROOT) if status.get("driver-type") == CONTAINERD_STORE else (root,))
+        folders = (root, CONTAINERD_ROOT) if status.get("driver-type") == CONTAINERD_STORE else (root,)
+        return DockerInfo(folders, str(told["ServerVersion"]))
     except (LookupError, TypeError, ValueError) as error:
         raise FactError(f"not what Docker says of itself: {error!r}") from None
 

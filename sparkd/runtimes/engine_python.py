@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from posixpath import basename, join
+from posixpath import basename
 
-from sparkd.engines import ENGINES
+from sparkd.engines.program import command, kept, paths
 from sparkd.errors import DockerError
 from sparkd.facts.containers import PATH
-from sparkd.importers import programs
 from sparkd.model.config import Deployment, Mount
 from sparkd.model.engine_key import EngineKey
 from sparkd.model.place import below
@@ -22,8 +21,6 @@ from sparkd.runtimes.connection import understood
 from sparkd.runtimes.inside import Inside
 
 PACKAGES = ("/site-packages", "/dist-packages")
-KEPT_ENV = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
-"""Of the deployment's environment: what decides which engine its Python finds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +89,7 @@ async def _engine(inside: Inside, deployment: Deployment, node: str) -> _Engine 
     with understood(node, "inspecting an image"):
         set_there = dict(entry.partition("=")[::2] for entry in image["Config"].get("Env") or ())
         image_id = str(image["Id"])
-    env = {name: deployment.env[name] for name in KEPT_ENV if name in deployment.env}
+    env = kept(deployment)
     folders = tuple(deployment.env.get("PATH", set_there.get("PATH", PATH)).split(":"))
     there = paths(program, folders)
     mounts = carrying(deployment, [*there, *env.get("PYTHONPATH", "").split(":")])
@@ -122,21 +119,6 @@ async def _first(inside: Inside, container: str, candidates: Sequence[str]) -> s
         if await inside.kind(container, path) == "file":
             return path
     return None
-
-
-def command(deployment: Deployment) -> str | None:
-    """The program that is the engine, out of `env`, `nohup` and the like; None where a shell hides it."""
-    words = deployment.command or ENGINES[deployment.engine].command
-    rest, _, _ = programs.unwrapped(words)
-    name = programs.program(rest)
-    return None if not rest or name in programs.SHELLS else rest[0]
-
-
-def paths(program: str, folders: Sequence[str]) -> tuple[str, ...]:
-    """Where a program may be: its path, or its name in every folder of PATH."""
-    if program.startswith("/"):
-        return (program,)
-    return tuple(join(folder, program) for folder in folders if folder.startswith("/"))
 
 
 def carrying(deployment: Deployment, needed: Sequence[str]) -> tuple[Mount, ...]:

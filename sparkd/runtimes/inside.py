@@ -78,7 +78,7 @@ class Inside:
     async def _info(self) -> Any:
         async with self._connection.call("asking Docker about itself", LOOK_S) as docker:
             told = await docker.system.info()
-        return {name: told.get(name) for name in ("DockerRootDir", "DriverStatus")}
+        return {name: told.get(name) for name in ("DockerRootDir", "DriverStatus", "ServerVersion")}
 
     async def _inspected(self) -> dict[str, Any]:
         containers = await self._containers()

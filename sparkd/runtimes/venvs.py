@@ -9,28 +9,20 @@ from contextlib import suppress
 
 import anyio
 
+from sparkd.engines.program import command, kept
 from sparkd.errors import HostError, NodeRefused
-from sparkd.facts import FactError, engine_python
+from sparkd.facts import FactError, Question
+from sparkd.facts.engine_python import ENGINE_PYTHON, EnginePython
 from sparkd.hosts.client import NodeClient
-from sparkd.model.config import Deployment
+from sparkd.model.config import Cluster, Deployment
 from sparkd.model.engine_key import EngineKey
-from sparkd.runtimes.engine_python import KEPT_ENV, Located, command, paths
+from sparkd.runtimes.engine_python import Located
 from sparkd.runtimes.throwaway import ENV, MARGIN_S, RUN_S
 
 LOOK_S = 4.0
 STOP_S = 10.0
 BUSY = "busy"
 """The node service's code while another engine is asked there."""
-SYSTEMD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
-"""What a unit has that says nothing of it (systemd.exec(5))."""
-STAMPED = {
-    "vllm": (
-        *("vllm*.dist-info/RECORD", "vllm/envs.py", "vllm/engine/arg_utils.py", "vllm/config/*.py"),
-        *("vllm/entrypoints/*/cli_args.py", "vllm/reasoning/*.py", "vllm/tool_parsers/*.py"),
-        "vllm/entrypoints/openai/tool_parsers/*.py",
-    )
-}
-"""Engine -> what is another file after every installation, and what its parser is made of: a mod may change that alone."""
 
 
 class Venvs:
@@ -46,32 +38,27 @@ class Venvs:
     async def locate(self, deployment: Deployment, owner: str) -> Located | None:
         program = command(deployment)
         if program is None:
-            raise NodeRefused(
-                self._node, "the command is a shell's, in which nobody can tell the engine's Python", "shell"
-            )
-        env = {name: deployment.env[name] for name in KEPT_ENV if name in deployment.env}
-        folders = _folders(env.get("PATH", SYSTEMD_PATH))
-        request = {
-            "programs": list(paths(program, folders)),
-            "folders": folders,
-            "path": _folders(env.get("PYTHONPATH", "")),
-            "user": deployment.user or "",
-            "files": list(STAMPED[deployment.engine]),
-        }
-        await self._client.greet()
-        probed = await self._client.probe({"engine_python": request}, LOOK_S)
-        if "engine_python" in probed.errors:
-            raise NodeRefused(self._node, probed.errors["engine_python"].why, probed.errors["engine_python"].code)
-        try:
-            found = engine_python.parse(probed.texts["engine_python"])
-        except FactError as error:
-            raise NodeRefused(self._node, f"unreadable engine_python: {error}", "unreadable") from None
-        if found is None:
+            why = "the command is a shell's, in which nobody can tell the engine's Python"
+            raise NodeRefused(self._node, why, "no-python")
+        found = await self._found(deployment)
+        if not found.path:
             raise NodeRefused(self._node, f"{program} is not there, or names no Python", "no-python")
+        env = kept(deployment)
         stamp = "\n".join([f"{deployment.user}", *found.stamps, *(f"{name}={value}" for name, value in env.items())])
-        return Located(
-            key=EngineKey("", program, stamp), python=found.path, mounts=(), env={**ENV, **env}, user=deployment.user
-        )
+        key, whole = EngineKey("", program, stamp), {**ENV, **env}
+        return Located(key=key, python=found.path, mounts=(), env=whole, user=deployment.user)
+
+    async def _found(self, deployment: Deployment) -> EnginePython:
+        name = ENGINE_PYTHON.name
+        asked = ENGINE_PYTHON.args(Question(Cluster(cluster="", nodes={}), deployment, self._node))
+        await self._client.greet()
+        probed = await self._client.probe({name: asked}, LOOK_S)
+        if name in probed.errors:
+            raise NodeRefused(self._node, probed.errors[name].why, probed.errors[name].code)
+        try:
+            return ENGINE_PYTHON.parse(probed.texts[name])
+        except FactError as error:
+            raise NodeRefused(self._node, f"unreadable {name}: {error}", "unreadable") from None
 
     async def run(self, located: Located, script: str, owner: str) -> str:
         args = {"python": located.python, "script": script, "user": located.user, "env": dict(located.env)}
@@ -84,7 +71,3 @@ class Venvs:
             with anyio.move_on_after(STOP_S, shield=True), suppress(HostError):
                 await self._client.call("stop_asking", {}, STOP_S)
             raise
-
-
-def _folders(value: str) -> list[str]:
-    return [folder for folder in value.split(":") if folder.startswith("/")]

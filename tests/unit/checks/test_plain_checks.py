@@ -15,6 +15,7 @@ from sparkd.checks.scene import Space
 from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.disks import DISKS, Disk
 from sparkd.facts.docker_info import DOCKER_INFO, DockerInfo
+from sparkd.facts.engine_python import ENGINE_PYTHON, EnginePython
 from sparkd.facts.image import IMAGE, Image, NoImage
 from sparkd.facts.pressure import PRESSURE, Pressure, Swap
 from sparkd.facts.versions import VERSIONS
@@ -181,11 +182,34 @@ def test_clock() -> None:
     assert [status for _, status, _ in unread] == ["unknown", "unknown"]
 
 
+DOCKERS: Any = {DOCKER_INFO: {node: DockerInfo(("/d",), "29.1.3") for node in (SPARK1, SPARK2)}}
+PYTHONS: Any = {ENGINE_PYTHON: {SPARK1: EnginePython(), SPARK2: EnginePython()}}
+
+
 def test_parity() -> None:
-    assert said(parity.CHECK, scene({VERSIONS: VERSIONS_WELL})) == []
-    (found,) = trouble(parity.CHECK, scene({VERSIONS: {SPARK1: GB10, SPARK2: {**GB10, "driver": "580.82.07"}}}))
+    well = {VERSIONS: VERSIONS_WELL, **DOCKERS, **PYTHONS}
+    assert said(parity.CHECK, scene(well)) == []
+    (found,) = trouble(parity.CHECK, scene({**well, VERSIONS: {SPARK1: GB10, SPARK2: {**GB10, "driver": "580.82.07"}}}))
     assert (found.node, found.text) == (SPARK2, "NVIDIA driver on spark2 is 580.82.07, elsewhere 580.95.05")
     assert found.evidence == ("spark1: 580.95.05", "spark2: 580.82.07")
+
+
+def venv(version: str) -> EnginePython:
+    return EnginePython("/v/bin/python", (f"1 2 /v/lib/python3.12/site-packages/vllm-{version}.dist-info/METADATA",))
+
+
+def test_parity_of_what_runs_the_ranks() -> None:
+    other = DockerInfo(("/d",), "28.5.1")
+    facts: Any = {VERSIONS: VERSIONS_WELL, DOCKER_INFO: {SPARK1: other, SPARK2: DockerInfo(("/d",), "29.1.3")}}
+    facts[ENGINE_PYTHON] = {SPARK1: venv("0.32.0"), SPARK2: venv("0.33.1")}
+    (docker,) = said(parity.CHECK, scene(facts))
+    assert docker[2] == "Docker on spark2 is 29.1.3, elsewhere 28.5.1"
+    (engine,) = said(parity.CHECK, scene(facts, runtime="process", image=None))
+    assert engine[2] == "vllm on spark2 is 0.33.1, elsewhere 0.32.0"
+    facts[ENGINE_PYTHON] = {SPARK1: venv("0.32.0"), SPARK2: EnginePython()}
+    assert said(parity.CHECK, scene(facts, runtime="process", image=None)) == [], "not there is for the loop to say"
+    facts[DOCKER_INFO] = {SPARK1: other, SPARK2: Unknown("mute", 0.0)}
+    assert [(node, status) for node, status, _ in said(parity.CHECK, scene(facts))] == [(SPARK2, "unknown")]
 
 
 def test_odd_ones() -> None:

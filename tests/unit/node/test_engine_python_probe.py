@@ -32,7 +32,7 @@ def venv(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def look(venv: Path, *programs: str, **changes: Any) -> fact.EnginePython | None:
+def look(venv: Path, *programs: str, **changes: Any) -> fact.EnginePython:
     args = {
         "programs": [str(venv / one) for one in programs or ("bin/vllm",)],
         "folders": [str(venv / "bin")],
@@ -42,22 +42,21 @@ def look(venv: Path, *programs: str, **changes: Any) -> fact.EnginePython | None
     return fact.parse(engine_python.probe({**args, **changes}, 1.0))
 
 
-def stamped(found: fact.EnginePython | None) -> list[str]:
-    assert found is not None
+def stamped(found: fact.EnginePython) -> list[str]:
     return [line.rpartition("/")[2] for line in found.stamps]
 
 
 @pytest.mark.parametrize("program", ["bin/vllm", "bin/short", "bin/python3"])
 def test_the_python_is_the_venvs_and_its_packages_are_stamped(venv: Path, program: str) -> None:
     found = look(venv, "bin/none", program)
-    assert found is not None
     assert found.path == f"{venv}/bin/python3"
     assert stamped(found)[-2:] == ["RECORD", "envs.py"]
+    assert found.version == "0.32.0"
 
 
 @pytest.mark.parametrize("program", ["bin/shell", "bin/none"])
 def test_a_program_without_a_python_has_none(venv: Path, program: str) -> None:
-    assert look(venv, program) is None
+    assert look(venv, program) == fact.EnginePython()
 
 
 @pytest.mark.parametrize("name", ["bin/vllm", f"{PACKAGES}/vllm/envs.py", f"{PACKAGES}/vllm-0.32.0.dist-info/RECORD"])
@@ -80,7 +79,6 @@ def test_sources_of_an_editable_installation_and_of_a_path_count(venv: Path) -> 
         (venv / name / "vllm/envs.py").write_text("")
     (venv / PACKAGES / "__editable__.vllm.pth").write_text(f"import this\n{venv}/editable\n{venv}/gone\n")
     found = look(venv, path=[str(venv / "path")])
-    assert found is not None
     assert [one.split(" ")[2] for one in found.stamps if one.endswith("envs.py")] == [
         f"{venv}/{folder}/vllm/envs.py" for folder in ("path", PACKAGES, "editable")
     ]

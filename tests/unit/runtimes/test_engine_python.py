@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sparkd.engines.program import command, paths
 from sparkd.model.config import ContainerSpec, Deployment, Mount
 from sparkd.node.shebang import interpreter
-from sparkd.runtimes.engine_python import carrying, command, paths
+from sparkd.runtimes.engine_python import carrying
 
 
 @pytest.mark.parametrize(
