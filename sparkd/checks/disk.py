@@ -1,13 +1,14 @@
-"""Disks: space, inodes and read-only mounts where the model, Docker, caches and logs are."""
+"""Disks: space, inodes, types and read-only mounts where the model, Docker, caches and logs are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from sparkd.checks.scene import Ask, Check, Scene, Space, Trouble
 from sparkd.checks.starters import containers
+from sparkd.facts import disks
 from sparkd.facts.containers import CONTAINERS
-from sparkd.facts.disks import DISKS, LOGS, Disk, parse
+from sparkd.facts.disks import DISKS, Disk
 from sparkd.facts.docker_info import DOCKER_INFO, DockerInfo
 from sparkd.model.check import Level
 from sparkd.model.decision import FailureClass
@@ -17,7 +18,15 @@ FULL_BYTES, LOW_BYTES = 256 << 20, 5 << 30
 """A start writes compile caches and logs: some hundred MiB (field report 1). Below `FULL_BYTES` it cannot work."""
 FEW_INODES = 1000
 SHOWN = 3
-NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
+NETWORK = "a server that goes mute blocks every process that reads from it"
+MEMORY = "what lies there takes memory from the ranks"
+NO_LINKS = "it keeps neither links nor rights, which caches of models and compilers need"
+WRONG: Mapping[str, str] = {
+    **dict.fromkeys(("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"), NETWORK),
+    **dict.fromkeys(("tmpfs", "ramfs"), MEMORY),
+    **dict.fromkeys(("vfat", "msdos", "exfat", "ntfs", "ntfs3", "fuseblk"), NO_LINKS),
+}
+"""Types of file systems that are no place for models and caches, and why not."""
 
 
 def asks(scene: Scene) -> Iterator[Ask]:
@@ -27,14 +36,14 @@ def asks(scene: Scene) -> Iterator[Ask]:
 
 
 def evaluate(scene: Scene) -> Iterator[Trouble]:
-    written = {mount.source for mount in scene.deployment.container.mounts if not mount.read_only} | {LOGS}
-    for node, disks in scene.each(DISKS):
-        for path, disk in disks.items():
+    written = disks.written(scene.deployment)
+    for node, found in scene.each(DISKS):
+        for path, disk in found.items():
             yield from _of(node, path, disk, path in written)
         yield from _logs(scene, node)
     for ask in asks(scene):
         answer = scene.answer(ask)
-        for path, disk in parse(answer).items() if isinstance(answer, str) else ():
+        for path, disk in disks.parse(answer).items() if isinstance(answer, str) else ():
             yield from _of(ask.node, path, disk, written=True)
 
 
@@ -51,9 +60,9 @@ def _of(node: str, path: str, disk: Disk, written: bool) -> Iterator[Trouble]:
     elif written and disk.inodes and disk.inodes_free < FEW_INODES:
         text = f"{path} on {node} has {disk.inodes_free} inodes left: no new file can be made although there is space"
         yield Trouble(node, text, f"on {node}: du --inodes -x --max-depth=2 {path}", seen)
-    if disk.kind in NETWORK:
-        text = f"{path} on {node} is on {disk.kind}: a server that goes mute blocks every process that reads from it"
-        yield Trouble(node, text, f"keep models on a disk of {node}", seen, mild=True)
+    if disk.kind in WRONG:
+        text = f"{path} on {node} is on {disk.kind}: {WRONG[disk.kind]}"
+        yield Trouble(node, text, f"keep models and caches on a disk of {node}, such as ext4", seen, mild=True)
 
 
 def _logs(scene: Scene, node: str) -> Iterator[Trouble]:
@@ -76,8 +85,8 @@ def _logs(scene: Scene, node: str) -> Iterator[Trouble]:
 CHECK = Check(
     code="disk",
     level=Level.FAIL,
-    description="The disks of mounts, Docker and logs have space and inodes left, can be written where they must, and no "
-    "container's log fills them.",
+    description="The disks of models, caches, Docker and logs have space and inodes left, are of a fitting type, can be "
+    "written where they must, and no container's log fills them.",
     evaluate=evaluate,
     needs=(DISKS, CONTAINERS, DOCKER_INFO),
     asks=asks,

@@ -6,9 +6,12 @@ import re
 from dataclasses import dataclass
 
 from sparkd.facts import Args, Fact, Question, records
+from sparkd.model.config import Deployment
 
 LOGS = "/var/log"
-_LINE = re.compile(r"(\d+) (\d+) (\d+) (\d+) (ro|rw) (\S+) (/.*)")
+CACHES_IN = ("HF_HOME", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+"""Variables that move caches out of the home of the ranks' user."""
+_LINE = re.compile(r"(\d+) (\d+) (\d+) (\d+) (ro|rw) (\S+) ((?:~[^/ ]+)?/.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,20 @@ def parse(text: str) -> dict[str, Disk]:
 
 
 def _args(question: Question) -> Args:
-    return {"paths": sorted({*(mount.source for mount in question.deployment.container.mounts), LOGS})}
+    deployment = question.deployment
+    read = {mount.source for mount in deployment.container.mounts}
+    if deployment.runtime == "process" and deployment.model.startswith("/"):
+        read.add(deployment.model)
+    return {"paths": sorted(read | written(deployment))}
+
+
+def written(deployment: Deployment) -> set[str]:
+    """Paths that a start writes to, beside those of Docker itself; `~NAME/` is the home of a user."""
+    found = {LOGS, *(mount.source for mount in deployment.container.mounts if not mount.read_only)}
+    if deployment.runtime == "process":
+        found |= {path for name in CACHES_IN if (path := deployment.env.get(name, "")).startswith("/")}
+        found |= {f"~{deployment.user}/"} if deployment.user else set()
+    return found
 
 
 DISKS = Fact("disks", parse, _args)

@@ -70,7 +70,8 @@ def hub_folder(deployment: Deployment, node: str) -> str | None:
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", deployment.model):
         return None
     env = {**deployment.env, **deployment.node_env.get(node, {})}
-    home = env.get("HF_HUB_CACHE") or f"{env.get('HF_HOME', '/root/.cache/huggingface').rstrip('/')}/hub"
+    user = f"~{deployment.user}" if deployment.runtime == "process" else "/root"
+    home = env.get("HF_HUB_CACHE") or f"{env.get('HF_HOME', f'{user}/.cache/huggingface').rstrip('/')}/hub"
     return f"{home}/models--{deployment.model.replace('/', '--')}"
 
 

@@ -1,7 +1,7 @@
 """Paths -> the file system below each: `TOTAL FREE INODES INODES_FREE ro|rw TYPE PATH` a line, sizes in bytes.
 
-A path that is not there is answered for the folder it would be made in. All is read as PID 1 sees it: in this service's
-own view everything is read-only.
+A path that is not there is answered for the folder it would be made in, `~NAME/…` for the home of that user. All is read
+as PID 1 sees it: in this service's own view everything is read-only.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from typing import Any, Mapping
 
 from sparkd.node import arguments, mounts
 
-ABSOLUTE = re.compile(r"/[^\n\0]*")
+PATH = re.compile(r"(~[A-Za-z_][A-Za-z0-9_.-]*)?/[^\n\0]*")
 
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
     table, root = mounts.table()
     points = {mount.point: mount for mount in table}  # the last mount on a point covers the others
-    return "".join(_line(path, points, root) for path in arguments.items(args, "paths", ABSOLUTE))
+    return "".join(_line(path, points, root) for path in arguments.items(args, "paths", PATH))
 
 
 def _line(path: str, points: Mapping[str, mounts.Mount], root: str) -> str:
-    there = os.path.realpath(path)
+    home = os.path.expanduser(path)
+    there = os.path.realpath(home if home.startswith("/") else "/")  # that no user has the name, others say
     while not os.path.isdir(root + there):
         there = os.path.dirname(there)
     found = os.statvfs(root + there)

@@ -24,9 +24,9 @@ MAX_HEADER_BYTES = 32 << 20
 
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
-    folder = arguments.text(args, "folder")
+    folder = os.path.expanduser(arguments.text(args, "folder"))  # of a user's cache
     if not os.path.isabs(folder) or "\n" in folder:
-        raise Refusal("usage", "folder must be an absolute path")
+        raise Refusal("usage", "folder must be an absolute path, or below the home of a user that exists")
     return "".join(_tell(folder, arguments.flag(args, "hub")))
 
 

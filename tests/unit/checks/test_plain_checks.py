@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from check_world import SPARK1, SPARK2, said, scene, trouble, view
+from check_world import CLUSTER, DEPLOYMENT, SPARK1, SPARK2, said, scene, trouble, view
 from unit_world import DS4
 
 from sparkd.checks import clock, container_spec, disk, image, parity, swap
 from sparkd.checks.odd import odd_ones
 from sparkd.checks.scene import Space
+from sparkd.facts import Question
 from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.disks import DISKS, Disk
 from sparkd.facts.docker_info import DOCKER_INFO, DockerInfo
@@ -96,6 +97,9 @@ DISKS_ODD: list[tuple[dict[str, Any], bool, list[str]]] = [
     ({"inodes_free": 3}, True, ["fail"]),
     ({"inodes": 0, "inodes_free": 0}, True, []),
     ({"kind": "nfs4"}, False, ["warn"]),
+    ({"kind": "tmpfs"}, True, ["warn"]),
+    ({"kind": "exfat"}, True, ["warn"]),
+    ({"kind": "xfs"}, True, []),
 ]
 
 
@@ -105,6 +109,20 @@ def test_disk(odd: dict[str, Any], written: bool, statuses: list[str]) -> None:
     facts = {DISKS: {SPARK1: {"/cache": replace(ROOMY, **odd)}, SPARK2: {"/cache": ROOMY}}, **NO_CONTAINERS}
     found = said(disk.CHECK, scene(facts, container=spec))
     assert [(node, status) for node, status, _ in found] == [(SPARK1, status) for status in statuses]
+
+
+def test_without_containers_the_users_home_and_moved_caches_are_written() -> None:
+    bare: dict[str, Any] = {
+        "runtime": "process",
+        "user": "ranks",
+        "model": "/m",
+        "env": {"HF_HOME": "/hf", "PATH": "/b"},
+    }
+    asked = DISKS.args(Question(CLUSTER, replace(DEPLOYMENT, image=None, **bare), SPARK1))
+    assert asked == {"paths": ["/hf", "/m", "/var/log", "~ranks/"]}
+    full = dict.fromkeys(("/hf", "/m", "~ranks/"), replace(ROOMY, free=0))
+    found = said(disk.CHECK, scene({**NO_CONTAINERS, DISKS: {SPARK1: full, SPARK2: {}}}, image=None, **bare))
+    assert [text for _, _, text in found] == ["/hf on spark1 has 0 MiB free", "~ranks/ on spark1 has 0 MiB free"]
 
 
 @pytest.mark.parametrize(

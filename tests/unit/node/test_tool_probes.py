@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 from pathlib import Path
@@ -81,3 +82,11 @@ def test_disks(tmp_path: Path) -> None:
     assert found[there].total == whole.f_blocks * whole.f_frsize
     assert found[not_there].total == found[there].total
     assert not found[there].read_only
+
+
+def test_the_home_of_a_user_is_looked_up_on_its_node() -> None:
+    home = f"~{getpass.getuser()}/"
+    found = disks_fact.parse(disks.probe({"paths": [home, "~no-such-user/x"]}, 1.0))
+    whole, root = os.statvfs(os.path.expanduser(home)), os.statvfs("/")
+    assert found[home].total == whole.f_blocks * whole.f_frsize
+    assert found["~no-such-user/x"].total == root.f_blocks * root.f_frsize
