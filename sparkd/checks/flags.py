@@ -14,11 +14,13 @@ from sparkd.closest import closest
 from sparkd.engines.args import canonical, text
 from sparkd.engines.flags import FlagTable, shipped
 from sparkd.engines.refusals import EATEN, find, refusals
+from sparkd.facts.environment import ENVIRONMENT
+from sparkd.facts.environment import METHOD as FORK
 from sparkd.facts.image import IMAGE, Image
 from sparkd.model.check import Level
 from sparkd.model.config import Deployment
+from sparkd.model.snapshot import Unknown
 
-FORK = "VLLM_WORKER_MULTIPROC_METHOD"
 VALIDATES = "fail-on-environ-validation"
 """With it an unknown variable ends the engine."""
 MAY_KNOW = "the version that runs may know it: it is asked while nothing starts"
@@ -53,6 +55,21 @@ def _fork(scene: Scene, file: str) -> Iterator[Trouble]:
         elif FORK not in env and isinstance(image, Image) and f"{FORK}=fork" in image.env:
             text = f"image {scene.deployment.image} on {node} sets {FORK}=fork: {why}"
             yield Trouble(node, text, f"in {file}: env: {{{FORK}: spawn}}", rank=rank)
+        elif FORK not in env:
+            yield from _around(scene, node, why, f"in {file}: env: {{{FORK}: spawn}}", rank)
+
+
+def _around(scene: Scene, node: str, why: str, fix: str, rank: int) -> Iterator[Trouble]:
+    """Containers get nothing of this, units all that systemd has; an engine that a person starts has what logins have."""
+    found = scene.fact(node, ENVIRONMENT)
+    for (source, name), value in () if isinstance(found, Unknown) else found.items():
+        if (name, value) == (FORK, "fork"):
+            hits = source == "systemd" and scene.deployment.runtime == "process"
+            text = f"{source} on {node} sets {FORK}=fork: {why}" + (
+                "" if hits else "; for whatever a person starts there"
+            )
+            undo = f"systemctl unset-environment {FORK}" if source == "systemd" else f"remove it from {source}"
+            yield Trouble(node, text, f"on {node}: {undo}" + (f", or {fix}" if hits else ""), rank=rank, mild=not hits)
 
 
 def _uneven(deployment: Deployment, file: str) -> Iterator[Trouble]:
@@ -128,4 +145,5 @@ CHECK = Check(
     level=Level.FAIL,
     description="No forked workers, no flags, values or variables that the image's own engine refuses, the same for all ranks.",
     evaluate=evaluate,
+    needs=(ENVIRONMENT,),
 )

@@ -46,6 +46,7 @@ LATE_UNIT = "[Service]\nExecStart=\nExecStart=/usr/bin/python3 -E -S /var/tmp/la
 NIGHTLY = "[Service]\nType=oneshot\nExecStart=/bin/true vllm serve /models/x --port 8000\n"
 TIMER = "[Timer]\nOnCalendar=03:00\n[Install]\nWantedBy=timers.target\n"
 STAND_IN = "#!/bin/sh\nwhile sleep 1; do :; done\n"
+METHOD = "VLLM_WORKER_MULTIPROC_METHOD"
 KILLERS = {"nohang": "/var/tmp/nohang", "logind": "/var/tmp/systemd-logind"}
 
 Said = list[tuple[str, str | None, str, str]]
@@ -124,6 +125,7 @@ def spoil(node: Node) -> None:
     node.write("/etc/apt/apt.conf.d/99reboot", 'Unattended-Upgrade::Automatic-Reboot "true";\n')
     node.write("/run/reboot-required", "")
     node.write("/etc/nohang/nohang.conf", "soft_threshold_min_mem = 99 %\n")
+    node.run(["systemctl", "set-environment", f"{METHOD}=fork"])
     node.run(["systemctl", "daemon-reload"])
     node.run(["systemctl", "enable", "--quiet", "nightly.timer"])
     node.run(["systemctl", "restart", "sparkd-node.service"])
@@ -147,6 +149,7 @@ SPOILED: list[tuple[str, str, str]] = [
     ("gpu", "warn", "580.82.07 is loaded on spark2, but the driver has no usable GPU"),
     ("parity", "warn", "NVIDIA driver on spark2 is 580.82.07, elsewhere 580.95.05"),
     ("parity", "warn", "system on spark2 is Another GNU/Linux 12"),
+    ("flags", "fail", f"systemd on spark2 sets {METHOD}=fork"),
     ("clock", "warn", "s ahead of that of spark1"),
     ("second-supervisor", "fail", "nightly.service on spark2 would start these ranks as well (port 8000)"),
     ("second-supervisor", "warn", "upgrades reboot spark2 by themselves"),
@@ -188,6 +191,7 @@ def mend(node: Node) -> None:
     for path in KILLERS.values():
         node.run(["systemctl", "stop", f"lab-{path.rpartition('/')[2]}.service"], check=False)
     node.run(["systemctl", "disable", "--quiet", "nightly.timer"], check=False)
+    node.run(["systemctl", "unset-environment", METHOD])
     made = (
         "/etc/apt/apt.conf.d/99reboot",
         "/run/reboot-required",

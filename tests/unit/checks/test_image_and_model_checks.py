@@ -11,6 +11,7 @@ from check_world import NODES, SPARK1, SPARK2, said, scene, trouble
 from sparkd.checks import build_metadata, flags, marker, model, provides
 from sparkd.checks.scene import HOST, Look, Place, Scene, Text
 from sparkd.engines.flags import Flag, FlagTable
+from sparkd.facts.environment import ENVIRONMENT
 from sparkd.facts.image import IMAGE, Image
 from sparkd.facts.model import MODEL, Model, Shard, folder
 from sparkd.model.config import ContainerSpec, Deployment, Mount
@@ -180,15 +181,41 @@ def test_programs() -> None:
 
 FORK = {"VLLM_WORKER_MULTIPROC_METHOD": "fork"}
 SPAWN = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+NOWHERE: Any = {ENVIRONMENT: {SPARK1: {}, SPARK2: {}}}
+
+
+def plain(facts: Any = None, **deployment: Any) -> Scene:
+    """Nodes that set nothing by themselves."""
+    return scene({**NOWHERE, **(facts or {})}, **deployment)
 
 
 def test_fork_is_named_wherever_it_is_set() -> None:
-    assert [node for node, _, _ in said(flags.CHECK, scene(env=FORK))] == [SPARK1, SPARK2]
-    one = trouble(flags.CHECK, scene(env=SPAWN, node_env={SPARK2: FORK}))
+    assert [node for node, _, _ in said(flags.CHECK, plain(env=FORK))] == [SPARK1, SPARK2]
+    one = trouble(flags.CHECK, plain(env=SPAWN, node_env={SPARK2: FORK}))
     assert [(found.node, found.rank, found.status) for found in one if found.node] == [(SPARK2, 1, "fail")]
     forked = {IMAGE: {SPARK1: IMG, SPARK2: Image("sha256:1", "arm64", ("VLLM_WORKER_MULTIPROC_METHOD=fork",))}}
-    assert "image vllm:1 on spark2 sets" in said(flags.CHECK, scene(forked))[0][2]
-    assert said(flags.CHECK, scene(forked, env=SPAWN)) == []
+    assert "image vllm:1 on spark2 sets" in said(flags.CHECK, plain(forked))[0][2]
+    assert said(flags.CHECK, plain(forked, env=SPAWN)) == []
+
+
+AROUND: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("systemd", {"runtime": "process", "image": None}, ["fail"]),
+    ("systemd", {}, ["warn"]),
+    ("/etc/environment", {"runtime": "process", "image": None}, ["warn"]),
+    ("/etc/environment", {"env": SPAWN}, []),
+]
+
+
+@pytest.mark.parametrize(("source", "deployment", "statuses"), AROUND)
+def test_fork_that_a_node_sets_for_all_that_is_started_there(
+    source: str, deployment: dict[str, Any], statuses: list[str]
+) -> None:
+    facts = {ENVIRONMENT: {SPARK1: {}, SPARK2: {(source, "VLLM_WORKER_MULTIPROC_METHOD"): "fork"}}}
+    found = said(flags.CHECK, plain(facts, **deployment))
+    assert [(node, status) for node, status, _ in found] == [(SPARK2, status) for status in statuses]
+    assert all(text.startswith(f"{source} on spark2 sets") for _, _, text in found)
+    spawned = {ENVIRONMENT: {SPARK1: {}, SPARK2: {(source, "VLLM_WORKER_MULTIPROC_METHOD"): "spawn"}}}
+    assert said(flags.CHECK, plain(spawned, **deployment)) == []
 
 
 ARGS: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
@@ -204,7 +231,7 @@ ARGS: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 
 @pytest.mark.parametrize(("args", "expected"), ARGS)
 def test_flags(args: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    found = said(flags.CHECK, scene(args=args))
+    found = said(flags.CHECK, plain(args=args))
     assert [(status, words in text) for (_, status, text), (_, words) in zip(found, expected, strict=True)] == [
         (status, True) for status, _ in expected
     ]
@@ -232,11 +259,11 @@ OWN = FlagTable(
 def test_the_images_own_parser_holds_and_the_shipped_table_warns(
     args: dict[str, Any], own: list[str], shipped: list[str]
 ) -> None:
-    asked = said(flags.CHECK, replace(scene(args=args), parser=OWN))
+    asked = said(flags.CHECK, replace(plain(args=args), parser=OWN))
     assert [(status, text) for _, status, text in asked] == [
         ("fail", f"the image's own vllm 0.40.0 {words}") for words in own
     ]
-    unasked = trouble(flags.CHECK, replace(scene(args=args), unasked="nobody has asked it"))
+    unasked = trouble(flags.CHECK, replace(plain(args=args), unasked="nobody has asked it"))
     assert [one.status for one in unasked] == ["warn"] * len(shipped)
     for one, words in zip(unasked, shipped, strict=True):
         assert one.text.startswith(f"sparkd's table of vllm 0.32.0 {words}")
@@ -245,7 +272,7 @@ def test_the_images_own_parser_holds_and_the_shipped_table_warns(
 
 def test_variables_that_the_engine_does_not_read() -> None:
     env = {"VLLM_NEW": "1", "VLLM_NWE": "1", "NCCL_DEBUG": "INFO", "OTHER": "1"}
-    found = trouble(flags.CHECK, replace(scene(env=env), parser=OWN))
+    found = trouble(flags.CHECK, replace(plain(env=env), parser=OWN))
     assert [(one.status, one.text, one.fix) for one in found] == [
         (
             "warn",
@@ -253,26 +280,26 @@ def test_variables_that_the_engine_does_not_read() -> None:
             "in demo.yaml: did you mean VLLM_NEW?",
         )
     ]
-    everywhere = scene(env={"VLLM_A1": "1"}, secrets={"VLLM_B2": "/f"}, node_env={SPARK1: {"VLLM_C3": "1"}})
+    everywhere = plain(env={"VLLM_A1": "1"}, secrets={"VLLM_B2": "/f"}, node_env={SPARK1: {"VLLM_C3": "1"}})
     names = [one.text.rpartition(" ")[2] for one in trouble(flags.CHECK, everywhere) if "variable" in one.text]
     assert names == ["VLLM_A1", "VLLM_B2", "VLLM_C3"]
     known = {"VLLM_HOST_IP": "10.0.0.1", "VLLM_API_KEY": "x", "VLLM_CACHE_ROOT": "/cache"}
-    assert said(flags.CHECK, scene(env=known)) == []
+    assert said(flags.CHECK, plain(env=known)) == []
 
 
 def test_a_variable_that_ends_the_engine_is_no_mere_warning() -> None:
     strict = replace(OWN, flags={**OWN.flags, "fail-on-environ-validation": Flag(name="fail", kind="switch")})
     strict = replace(strict, spellings={**OWN.spellings, "--fail-on-environ-validation": "fail-on-environ-validation"})
-    at = replace(scene(env={"VLLM_NWE": "1"}, args={"fail-on-environ-validation": True}), parser=strict)
+    at = replace(plain(env={"VLLM_NWE": "1"}, args={"fail-on-environ-validation": True}), parser=strict)
     assert [status for _, status, _ in said(flags.CHECK, at)] == ["fail"]
 
 
 def test_an_engine_without_a_table_is_left_alone() -> None:
-    assert said(flags.CHECK, scene(engine="command", args={"anything": 1})) == []
+    assert said(flags.CHECK, plain(engine="command", args={"anything": 1})) == []
 
 
 def test_what_only_some_ranks_are_told() -> None:
-    uneven = scene(
+    uneven = plain(
         node_env={
             SPARK1: {"VLLM_LOGGING_LEVEL": "DEBUG", "VLLM_HOST_IP": "10.0.0.1"},
             SPARK2: {"VLLM_HOST_IP": "10.0.0.2"},

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from sparkd.facts import disks as disks_fact
+from sparkd.facts import environment as environment_fact
 from sparkd.facts import gpu as gpu_fact
 from sparkd.facts import links as links_fact
 from sparkd.facts import versions as versions_fact
-from sparkd.node.probes import disks, gpu, links, versions
+from sparkd.node.probes import disks, environment, gpu, links, versions
 from sparkd.node.refusal import Refusal
 
 
@@ -73,6 +74,22 @@ def test_links_without_the_tool_are_refused_in_words(tmp_path: Path, monkeypatch
 
 def test_versions_of_this_machine() -> None:
     assert versions_fact.parse(versions.probe({}, 1.0))["kernel"] == os.uname().release
+
+
+METHOD = "VLLM_WORKER_MULTIPROC_METHOD"
+
+
+def test_where_a_node_sets_a_variable(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool(tools, "systemctl", f"echo PATH=/bin; echo TOKEN=secret; echo {METHOD}=fork")
+    (tools / "environment").write_text(f'# for logins\n{METHOD}="spawn"\nTOKEN=secret\n')
+    monkeypatch.setattr(environment, "FILE", str(tools / "environment"))
+    text = environment.probe({"names": [METHOD]}, 5.0)
+    assert environment_fact.parse(text) == {("systemd", METHOD): "fork", (f"{tools}/environment", METHOD): "spawn"}
+    assert "secret" not in text
+    monkeypatch.setenv("PATH", str(tools / "none"))
+    assert environment_fact.parse(environment.probe({"names": ["TOKEN", "OTHER"]}, 5.0)).keys() == {
+        (f"{tools}/environment", "TOKEN")
+    }
 
 
 def test_disks(tmp_path: Path) -> None:
