@@ -1,7 +1,7 @@
 """The engine's own words: values it would refuse, names it does not know, and the start method that breaks it.
 
-The image's own parser judges, once it has been asked (in a short container of its own, while nothing starts there): what it
-refuses holds a start. Until then the table that ships with sparkd judges, and what that one refuses is a warning.
+The engine's own parser judges, once it has been asked (in a short container or unit of its own, while nothing starts there):
+what it refuses holds a start. Until then the table that ships with sparkd judges, and what that one refuses is a warning.
 """
 
 from __future__ import annotations
