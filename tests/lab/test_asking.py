@@ -58,7 +58,7 @@ def test_what_the_images_own_vllm_refuses_holds_the_start(fast: Daemon) -> None:
     code, said = flags(fast)
     assert (code, said) == (0, [])
     assert kept(fast) == answer
-    assert not left(fast)
+    wait_for("what only looks into the image to be gone", lambda: not left(fast), 20)
 
 
 def test_a_check_without_a_daemon_asks_by_itself(fast: Daemon) -> None:
