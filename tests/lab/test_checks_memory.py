@@ -42,6 +42,9 @@ signal.pause()
 
 
 SWAP = "/var/lib/docker/swap"
+DEVICES = "{source: /srv/ib, target: /dev/infiniband}"
+NOT_HERE = "checks: {gpu: off, container-spec: off, parity: off}\n"
+"""What a Spark has and the lab has not."""
 # Written and then given to swap as a whole (MADV_PAGEOUT).
 SWAPPED = """\
 import mmap, signal
@@ -322,6 +325,29 @@ def test_memory_taken_by_a_tmpfs_holds_the_start_and_a_loose_holder_of_a_port_is
     ]
 
 
+def test_running_ranks_say_what_they_may_lock_and_see_of_rdma(daemon: Daemon) -> None:
+    daemon.ctl("stop", NAME, "--yes", "--wait", timeout_s=90)
+    lab = "{source: /lab, target: /lab, read_only: true}"
+    text = deployment().replace("hardware: cpu", "hardware: gb10").replace(lab, f"{lab}, {DEVICES}")
+    text = text.replace("gpus: null", "gpus: null, privileged: false, ulimits: {memlock: 65536}")
+    for node in daemon.lab.nodes:
+        node.run(["install", "-d", "/srv/ib"])
+    daemon.head.run(["touch", "/srv/ib/uverbs0"])  # the file stands in for the device: its name is looked for
+    found = {"sparkd.yaml": cluster(FAST_POLICY), f"deployments/{NAME}.yaml": text + NOT_HERE}
+    daemon.configure(found)
+    daemon.head.run(["systemctl", "restart", "sparkd.service"])
+    daemon.start()
+    said = daemon.ctl("check", NAME, check=False).stdout
+    assert "rank 1 on spark2 does not see /dev/infiniband" in said
+    assert "rank 0 on spark1 does not see" not in said
+    for rank, node in enumerate(daemon.lab.nodes):
+        assert f"rank {rank} on {node.name} may lock 64 KiB of memory" in said
+    daemon.ctl("stop", NAME, "--yes", "--wait", timeout_s=90)
+    for node in daemon.lab.nodes:
+        node.run(["rm", "-rf", "/srv/ib"])
+
+
+@pytest.mark.nightly
 def test_dockers_disk_is_judged_wherever_its_data_root_is(daemon: Daemon) -> None:
     daemon.ctl("stop", NAME, "--yes", "--wait", timeout_s=90)
     node, root = daemon.worker, "/mnt/docker"
