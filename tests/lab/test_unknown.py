@@ -118,6 +118,7 @@ def test_one_node_reboots(serving: Daemon, who: str, how: object) -> None:
     with how(node):  # type: ignore[operator]
         pass
     serving.wait_serving(after=before["generation"], deadline_s=180)
+    assert any(event["sentence"].startswith(f"{node.name} rebooted: ") for event in serving.kinds("node-boot"))
     assert not serving.kinds("held")
     audit(serving.history())
 
