@@ -15,11 +15,17 @@ from .commands import wait_for
 from .driver import FAST_POLICY, NAME, SPARKD, Daemon, cluster, deployment
 from .layout import ENGINE_IMAGE
 from .nodes import Lab, Node
+from .test_checks import run_checks
 
 BY_HAND = "vllm_by_hand"
 SECRET = "hf_planted_in_the_lab_0123"
 POLICY = {**FAST_POLICY, "known_good_after": 3, "measure_every": 2}
 Rank = dict[str, Any]
+MOD = "/lab/fast/mods/mxfp4.py"
+MARKERS = f"markers: [{{path: {MOD}, pattern: empty_cache, count: 2}}]\n"
+MODDED = "torch.cuda.empty_cache()\n" * 2
+OLD = "/opt/older/vllm"
+OLDER = f"#!/usr/bin/python3\nimport signal\nsignal.pause()  # {OLD} takes whatever it is given\n"
 
 
 @pytest.fixture(params=[False, pytest.param(True, marks=[pytest.mark.nightly, pytest.mark.real])], ids=["fast", "real"])
@@ -31,15 +37,20 @@ def recorded(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Daemon]:
     lab.spark1.write("/etc/sparkd/hf_token", SECRET, 0o644)
     secrets = {"HF_TOKEN": {"file": "/etc/sparkd/hf_token"}}
     daemon = Daemon(lab, real=real)
-    daemon.configure(
-        {"sparkd.yaml": cluster(POLICY), f"deployments/{NAME}.yaml": deployment(real, secrets=secrets, canary_after=2)}
-    )
+    for node in lab.nodes:
+        node.write(MOD, MODDED)
+    daemon.configure(files(real, secrets=secrets))
     daemon.up()
     daemon.start()
     wait_for("the group to be recorded", lambda: bool(records(daemon)), 60)
     yield daemon
     for node in lab.nodes:
         node.docker("rm", "-f", BY_HAND, check=False)
+
+
+def files(real: bool, more: str = "", **changes: Any) -> dict[str, str]:
+    text = deployment(real, canary_after=2, **changes).replace("args:\n", f"args:\n{more}")
+    return {"sparkd.yaml": cluster(POLICY), f"deployments/{NAME}.yaml": text + MARKERS}
 
 
 def records(daemon: Daemon) -> list[dict[str, Any]]:
@@ -70,10 +81,14 @@ def by_hand(daemon: Daemon, change: Callable[[Rank], None]) -> None:
         wait_for(f"the rank on {node.name}", lambda node=node: _runs(node), 30)  # type: ignore[misc]
 
 
-def _container(node: Node) -> None:
+def _container(node: Node, older: str = "") -> None:
     node.docker("rm", "-f", BY_HAND, check=False)
     how = ["--privileged", "--network", "host", "--ipc", "host", "-v", "/lab:/lab:ro"]
     node.docker("run", "-d", "--name", BY_HAND, *how, ENGINE_IMAGE, "sleep", "infinity")
+    if older:
+        node.write(OLD, older, 0o755)
+        node.docker("cp", OLD.rpartition("/")[0], f"{BY_HAND}:/opt/")
+        return
     node.docker("cp", "/tmp/rank.sh", f"{BY_HAND}:/rank.sh")
     node.docker("exec", "-d", BY_HAND, "bash", "/rank.sh")
 
@@ -88,6 +103,57 @@ def drifted(rank: Rank) -> None:
     argv[argv.index("--max-num-seqs") + 1] = "8"
     argv.remove("--enforce-eager")
     rank["env"] |= {"NCCL_DEBUG": "INFO", "VLLM_WORKER_MULTIPROC_METHOD": "fork"}
+
+
+def nested(node: Node, rank: Rank) -> str:
+    """The line of the first field report: three shells take a layer of quotes each, and it had quotes for two."""
+    ssh = "ssh -i /etc/sparkd/id_ed25519 -o UserKnownHostsFile=/etc/sparkd/known_hosts"
+    serve = f'{shlex.join([OLD, "serve", *rank["argv"][2:]])} --compilation-config {{\\"cudagraph_mode\\":\\"FULL\\"}}'
+    return f"{ssh} sparkd@{node.address} docker exec -d {BY_HAND} bash -c '\"{serve}\"'\n"
+
+
+@pytest.mark.parametrize("recorded", [False], indirect=True)
+def test_what_nested_shells_and_a_mod_applied_twice_do_to_one_rank(recorded: Daemon) -> None:
+    head, worker = recorded.lab.nodes
+    worker.write(MOD, MODDED * 2)
+    code, found = drift(recorded)
+    (mod,) = [one for one in found["findings"] if one["severity"] != "benign"]
+    assert (code, mod["severity"], mod["rank"], mod["known"], mod["live"]) == (5, "breaks", 1, "2 lines", "4 lines"), (
+        mod
+    )
+    worker.write(MOD, MODDED)
+    recorded.ctl("stop", NAME, "--yes", "--wait", "--timeout", "60")
+
+    by_hand(recorded, lambda rank: rank["argv"].extend(["--seed", str(rank["rank"])]))
+    code, found = drift(recorded, "--against", "wanted")
+    (seed,) = [one for one in found["findings"] if one["severity"] == "breaks"]
+    assert (code, seed["name"], seed["rank"]) == (5, "--seed", 1), "ranks of one group that compute different things"
+
+    rank = json.loads(recorded.head.run([SPARKD, "render", NAME, "--format", "json"]).stdout)["ranks"][1]
+    _container(worker, OLDER)
+    head.write("/tmp/start-worker.sh", nested(worker, rank))
+    head.run(["bash", "/tmp/start-worker.sh"])
+    wait_for("the older engine", lambda: _runs(worker), 20)
+    _, found = drift(recorded)
+    (eaten,) = [one for one in found["findings"] if one["name"] == "--compilation-config"]
+    assert (eaten["severity"], eaten["rank"], eaten["live"]) == ("breaks", 1, "{cudagraph_mode:FULL}"), eaten
+    assert "quotes of its JSON were eaten" in eaten["why"]
+
+    good = recorded.ctl("known-good", "show", NAME).stdout
+    head.write("/tmp/good.yaml", good)
+    compared = head.run([SPARKD, "compare", "/tmp/good.yaml", "/tmp/start-worker.sh", "--json"], check=False)
+    (eaten,) = [one for one in json.loads(compared.stdout)["findings"] if one["name"] == "--compilation-config"]
+    assert "quotes of its JSON were eaten" in eaten["why"]
+
+    head.write(
+        f"/etc/sparkd/deployments/{NAME}.yaml",
+        files(False, "  compilation-config: '{mode:3}'\n")[f"deployments/{NAME}.yaml"],
+    )
+    recorded.ctl("reload", check=False)
+    code, rows = run_checks(recorded)
+    assert (code, rows["flags", None]["status"]) == (4, "fail"), rows["flags", None]
+    assert "quotes" in rows["flags", None]["text"]
+    assert SECRET not in recorded.log(2000)
 
 
 @pytest.mark.timeout(600)
