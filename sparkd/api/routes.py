@@ -61,6 +61,7 @@ class Routes:
             "/api/v1/deployments/{name}/cleanup": self.cleanup,
             "/api/v1/deployments/{name}/drift": self.drift,
             "/api/v1/deployments/{name}/build": self.build,
+            "/api/v1/deployments/{name}/hashes": self.hashes,
             "/api/v1/deployments/{name}/known-good": self.known_good,
             "/api/v1/deployments/{name}/known-good/{generation}": self.record,
             "/api/v1/deployments/{name}/known-good/{generation}/diff/{other}": self.apart,
@@ -136,6 +137,11 @@ class Routes:
         """How the image was built, read on every node now."""
         await self.gate.writer(request)
         return answer(await self.service.drifts(self._name(request)).build())
+
+    async def hashes(self, request: web.Request) -> web.Response:
+        """Go on hashing the weights on every node, and how far that is; half a core on each while it is asked for."""
+        await self.gate.writer(request)
+        return answer(await self.service.drifts(self._name(request)).hashes())
 
     async def known_good(self, request: web.Request) -> web.Response:
         """What worked, as far as it was recorded."""

@@ -100,6 +100,10 @@ class Drifts(Protocol):
         """How the image was built, as its own file on each node says, and in what the nodes differ."""
         ...
 
+    async def hashes(self) -> Mapping[str, Any]:
+        """How far the nodes have hashed the model's weights; they go on with it while somebody asks."""
+        ...
+
     async def listing(self) -> Mapping[str, Any]:
         """What is recorded, without the ranks."""
         ...

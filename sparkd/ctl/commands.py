@@ -118,8 +118,9 @@ def check(api: Api, name: str | None, listing: bool, as_json: bool) -> int:
     help="What to compare with: what worked (default), the files, or what was recorded of a generation.",
 )
 @click.option("--build", is_flag=True, help="How the image was built (commits, PRs, date), on every node.")
+@click.option("--hash", "hashed", is_flag=True, help="Hash the model's weights first: minutes, with progress.")
 @verb
-def drift(api: Api, name: str | None, against: str | None, build: bool, as_json: bool) -> int:
+def drift(api: Api, name: str | None, against: str | None, build: bool, hashed: bool, as_json: bool) -> int:
     """What is different from when it last worked.
 
     Compares how its ranks really run (or, where nothing runs, the next start)
@@ -127,14 +128,19 @@ def drift(api: Api, name: str | None, against: str | None, build: bool, as_json:
     Exits 0 when nothing above benign differs, 5 when something does, 1 when
     nothing is recorded or a node could not be read.
 
+    Of the model's weights names and sizes are compared; with --hash their
+    bytes, which every node reads slowly, half a core each, while this waits.
+    They count in a record of `ctl bless` that is made afterwards.
+
     \b
     sparkd ctl drift
     sparkd ctl drift ds4-flash --against wanted
     sparkd ctl drift --build
+    sparkd ctl drift --hash
     """
     from sparkd.ctl.drift import show_build, show_drift
 
-    return show_build(api, name, as_json) if build else show_drift(api, name, against, as_json)
+    return show_build(api, name, as_json) if build else show_drift(api, name, against, hashed, as_json)
 
 
 @ctl.command()

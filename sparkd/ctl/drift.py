@@ -11,6 +11,7 @@ from sparkd.ctl.client import Api, quote
 from sparkd.ctl.drift_answers import Build, Drift
 from sparkd.ctl.errors import DIFFERENT, FAILED
 from sparkd.ctl.findings import screen
+from sparkd.ctl.hashing import hash_weights
 from sparkd.ctl.names import pick
 from sparkd.ctl.text import Cell, Terminal, clean, listing, table, terminal, wrap
 
@@ -26,10 +27,12 @@ ASLEEP = (
 """A container that only sleeps, as in the first field report."""
 
 
-def show_drift(api: Api, name: str | None, against: str | None, as_json: bool) -> int:
+def show_drift(api: Api, name: str | None, against: str | None, hashed: bool, as_json: bool) -> int:
     """0 without differences above benign, 5 with some, 1 where a node could not be read."""
     deployment = pick(read(Status, api.get("/api/v1/status")), name)
     patient = Api(api.path, DRIFT_S)
+    if hashed:
+        hash_weights(patient, deployment.name)
     return show(patient.get(f"/api/v1/deployments/{quote(deployment.name)}/drift", against=against), as_json)
 
 

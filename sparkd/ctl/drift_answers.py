@@ -54,6 +54,15 @@ class Records(NamedTuple):
     known_good: tuple[Record, ...] = ()
 
 
+class Hashes(NamedTuple):
+    """`nodes`: node -> done_bytes, total_bytes, unread[]."""
+
+    deployment: str
+    complete: bool
+    nodes: object
+    unread: object = None
+
+
 class Build(NamedTuple):
     """`nodes`: node -> what the image's file says there, None where it has none."""
 

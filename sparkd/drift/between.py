@@ -101,9 +101,14 @@ def _changes(head: RankForm, other: RankForm, table: FlagTable) -> Iterator[_Cha
         yield "image", one, two_, DIFFERENT_IMAGES, Severity.BREAKS
 
 
-_ALIKE = ("marker ", "build ", "changed ", "library ", "model ", "program")
+_ALIKE = ("marker ", "build ", "changed ", "library ", "model ", "hash ", "program")
 _ALIKE_ON_HOSTS = ("kernel", "driver", "docker", "fabric MTU", "fabric speed")
 """What has to be the same on all nodes; caches fill one after the other, and interfaces have names of their own."""
+
+
+def only_one_hashed(name: str, one: Any, other: Any) -> bool:
+    """Weights are hashed where somebody has asked for it: nothing is said of the others."""
+    return name.startswith("hash ") and None in (one, other)
 
 
 def lies_around(name: str) -> bool:
@@ -117,7 +122,7 @@ def _around(head: RankForm, other: RankForm) -> Iterator[_Change]:
         if one is None or two_ is None:
             continue
         for name, first, second in _unlike(one, two_):
-            if lies_around(name):
+            if lies_around(name) and not only_one_hashed(name, first, second):
                 rule = rule_for(kind, name, first, second)
                 severity = rule.severity if rule is not None else Severity.UNKNOWN
                 yield name, first, second, rule.sentence if rule is not None else NODES_APART, severity

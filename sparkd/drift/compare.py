@@ -99,7 +99,7 @@ def _rank(known: RankForm, live: RankForm, gaps: tuple[Gap, ...]) -> Iterator[Di
     ):
         for name, one, other in changes:
             judged = judge(kind, name, one, other, live, table, gaps)
-            if kind == "flag" and (source := said.source(name, live)):
+            if kind == "flag" and (source := said.source(name, live, table)):
                 judged = replace(judged, why=f"{judged.why}; {source}" if judged.why else source)
             yield replace(judged, rank=live.rank, node=live.node or known.node)
     told = {name for name, _, _ in _flags(known, live, table)}
@@ -181,8 +181,9 @@ def _container(known: RankForm, live: RankForm) -> Iterator[_Change]:
 def _section(known: Mapping[str, Any] | None, live: Mapping[str, Any] | None) -> Iterator[_Change]:
     if known is not None and live is not None:
         for name in sorted({*known, *live}):
-            if not same(known.get(name), live.get(name)):
-                yield name, known.get(name), live.get(name)
+            one, other = known.get(name), live.get(name)
+            if not same(one, other) and not between.only_one_hashed(name, one, other):
+                yield name, one, other
 
 
 # ------------------------------------------------------------------------------------------------------- all together

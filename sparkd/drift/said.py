@@ -11,9 +11,9 @@ from typing import Any
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import RankForm
 from sparkd.drift.rules import MUST_AGREE
-from sparkd.drift.values import plain, same
+from sparkd.drift.values import by_kind, plain, same
 from sparkd.drift.veil import hides
-from sparkd.engines.flags import FlagTable
+from sparkd.engines.flags import Flag, FlagTable
 
 GIVEN, IN_USE = "given", "in-use"
 """Parts of a form's `says`: what its parser was given that is no default; what became of flags, and its version."""
@@ -29,10 +29,10 @@ def both(known: RankForm, live: RankForm, table: FlagTable) -> tuple[Flags | Non
     return _overlaid(known, table), _overlaid(live, table)
 
 
-def source(name: str, live: RankForm) -> str | None:
+def source(name: str, live: RankForm, table: FlagTable) -> str | None:
     """Whose word the live value of this flag is, where it is not the command line's."""
     log, bare = _part(live, GIVEN) or {}, name.removeprefix("--")
-    if bare not in log or same(plain(log[bare]), (live.flags or {}).get(bare)):
+    if bare not in log or same(_told(log[bare], table.flags.get(bare)), (live.flags or {}).get(bare)):
         return None
     if live.flags is None:
         return "by the engine's own start-up log: its command line could not be read"
@@ -96,9 +96,14 @@ def _overlaid(form: RankForm, table: FlagTable) -> Flags | None:
         argued = flags.get(name, flag.default if flag is not None else None)
         known = (flag is not None or name in flags) and not hides(name)  # which it prints as stars
         # What is an object is printed with every field that it has, said or not.
-        if known and not isinstance(argued, Mapping) and not same(argued, plain(value)):
-            flags[name] = plain(value)
+        told = _told(value, flag)
+        if known and not isinstance(argued, Mapping) and not same(argued, told):
+            flags[name] = told
     return flags
+
+
+def _told(value: Any, flag: Flag | None) -> Any:
+    return by_kind(value, flag) if flag is not None and isinstance(value, str) else plain(value)
 
 
 def _is_amount(value: Any) -> bool:

@@ -57,6 +57,7 @@ def _file(name: str, known: Any) -> str:
 _FILES = {
     "marker": "build the image anew from its base, with the mod applied once",
     "model": "restore {rest} of the model, on every node",
+    "hash": "restore {rest} of the model from where it is right: rsync -a --checksum",
     "cache": "nothing: it fills while it serves; or copy it from the other node",
     "changed": "bake it into an image, or create the container again",
     "build": "create the ranks from the image with {rest} {known} again",

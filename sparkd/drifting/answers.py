@@ -69,6 +69,21 @@ class Drifts:
             "findings": [one.as_json() for one in between.ranks(Side(label="", kind="live", ranks=tuple(forms)))],
         }
 
+    async def hashes(self) -> Json:
+        """How far the weights are hashed on each node, which they go on with. Raises Conflict before the first look."""
+        found = await self._drifter.hashed(self.name, await self._seen())
+        read = {node: one for node, one in found.items() if not isinstance(one, Unknown)}
+        return {
+            "schema": 1,
+            "deployment": self.name,
+            "complete": all(one.done >= one.total for one in read.values()),
+            "nodes": {
+                node: {"done_bytes": one.done, "total_bytes": one.total, "unread": list(one.unread)}
+                for node, one in read.items()
+            },
+            "unread": {node: one.why for node, one in found.items() if isinstance(one, Unknown)},
+        }
+
     async def listing(self) -> Json:
         records = await self._drifter.store.records(self.name)
         reference = await self._drifter.store.reference(self.name)

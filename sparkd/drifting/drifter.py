@@ -24,12 +24,13 @@ from sparkd.drifting.store import Record, Store
 from sparkd.drifting.telling import KIND as DRIFT
 from sparkd.drifting.telling import Telling
 from sparkd.errors import SparkdError
-from sparkd.importers.live import live, reading, wanted
+from sparkd.facts.model import HASHES, Hashed
+from sparkd.importers.live import HASHING, live, reading, wanted
 from sparkd.journal import Journal
 from sparkd.ledger import Ledger
 from sparkd.model.config import Deployment
 from sparkd.model.decision import ASK_ENGINE, Phase, WarmUp
-from sparkd.model.snapshot import Canary, Snapshot
+from sparkd.model.snapshot import Canary, Snapshot, Unknown
 from sparkd.observe.survey import Surveyor
 
 log = structlog.get_logger("sparkd")
@@ -123,7 +124,7 @@ class Drifter:
         """A comparison made now, of what runs or (where nothing does) of the next start. `against`: `known-good`,
         `wanted`, or a generation's number. Raises NothingToCompare."""
         state, file = self.ledger.states[name], self.ledger.roster.wanted[name]
-        deployment = self.ledger.running(name) if state.phase in ASK_ENGINE else file
+        deployment = self._compared(name)
         if against == "wanted":
             began = clock.now()
             found = live(await self.scene(deployment, seen))
@@ -169,13 +170,7 @@ class Drifter:
 
     async def scene(self, deployment: Deployment, seen: Snapshot, quick: bool = False, keep: bool = True) -> Scene:
         """What a survey sees now. `quick`: what lies around the ranks may be some minutes old."""
-        blank = Scene(
-            cluster=self.ledger.config.cluster,
-            deployment=deployment,
-            owner=self.owner,
-            running=True,
-            nodes={node: seen.nodes[node] for node in deployment.nodes if node in seen.nodes},
-        )
+        blank = self._blank(deployment, seen)
         at, digest, before = self._scenes.get(deployment.name, (0.0, "", blank))
         old = clock.now() - at > AROUND_S or digest != deployment.digest
         if old or not quick:
@@ -192,6 +187,31 @@ class Drifter:
             answers=_over(before.answers, scene.answers),
             says=before.says,
         )
+
+    def _blank(self, deployment: Deployment, seen: Snapshot) -> Scene:
+        return Scene(
+            cluster=self.ledger.config.cluster,
+            deployment=deployment,
+            owner=self.owner,
+            running=True,
+            nodes={node: seen.nodes[node] for node in deployment.nodes if node in seen.nodes},
+        )
+
+    async def hashed(self, name: str, seen: Snapshot) -> Mapping[str, Hashed | Unknown]:
+        """Node -> how far it has hashed the weights; they go on with it while somebody asks. What is hashed is in every
+        later comparison."""
+        deployment = self._compared(name)
+        scene = await self.surveyor.survey(self._blank(deployment, seen), [HASHING])
+        found: dict[str, Hashed | Unknown] = {}
+        for node in deployment.nodes:
+            progress = scene.fact(node, HASHES)
+            found[node] = progress
+        return found
+
+    def _compared(self, name: str) -> Deployment:
+        """What runs, or would run next."""
+        state = self.ledger.states[name]
+        return self.ledger.running(name) if state.phase in ASK_ENGINE else self.ledger.roster.wanted[name]
 
 
 def drifter(

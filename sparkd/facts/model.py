@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from sparkd.facts import Args, Fact, FactError, Question, lines
 from sparkd.model.config import Deployment
@@ -30,6 +31,8 @@ class Model:
     revision: str | None
     """Of a Hugging Face cache: what refs/main names. Empty for a plain folder, None where the cache has none."""
     shards: tuple[Shard, ...]
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    """Name -> sha256 (hex), of small files, and of weights that were hashed on request."""
 
     @property
     def total(self) -> int:
@@ -38,11 +41,14 @@ class Model:
 
 def parse(text: str) -> Model:
     fields: dict[str, str] = {}
-    shards = []
+    shards, hashes = [], {}
     for line in lines(text):
         name, _, rest = line.partition(" ")
         if name == "shard":
             shards.append(_shard(rest))
+        elif name == "sha":
+            sha, _, file = rest.partition(" ")
+            hashes[file] = sha
         else:
             fields[name] = rest
     if fields.get("folder") not in ("dir", "file", "missing"):
@@ -54,6 +60,7 @@ def parse(text: str) -> Model:
         indexed=fields.get("index", "none") != "none",
         revision=None if revision == "missing" else revision,
         shards=tuple(shards),
+        hashes=hashes,
     )
 
 
@@ -91,4 +98,23 @@ def _args(question: Question) -> Args | None:
     return {"folder": path, "hub": hub}
 
 
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """How far the hashing of the weights is, in bytes; `unread` files could not be read."""
+
+    done: int
+    total: int
+    unread: tuple[str, ...]
+
+
+def parse_hashed(text: str) -> Hashed:
+    said = [line.partition(" ")[::2] for line in lines(text)]
+    progress = [rest.split() for name, rest in said if name == "progress"]
+    if len(progress) != 1 or len(progress[0]) != 2:
+        raise FactError("no progress in it")
+    done, total = map(int, progress[0])
+    return Hashed(done, total, tuple(rest for name, rest in said if name == "unread"))
+
+
+HASHES: Fact[Hashed] = Fact("hashes", parse_hashed, _args)
 MODEL: Fact[Model] = Fact("model", parse, _args)

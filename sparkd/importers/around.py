@@ -1,7 +1,7 @@
 """What a survey saw around a rank -> its `files`, `host` and `unit` sections: all that may differ beyond flags.
 
-Keys are made to be read in a diff: `model NAME`, `marker PATH …`, `build KEY`, `cache PATH`; of what runs also
-`changed PATH`, `library NAME` and `program`.
+Keys are made to be read in a diff: `model NAME`, `hash NAME` where it was hashed, `marker PATH …`, `build KEY`,
+`cache PATH`; of what runs also `changed PATH`, `library NAME` and `program`.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ _SAID_BY: tuple[tuple[str, Fact[Any]], ...] = (
     ("fabric ", LINKS),
     ("rdma ", LINKS),
     ("model ", MODEL),
+    ("hash ", MODEL),
     ("cache ", CACHES),
 )
 """Beginning of a key -> the fact that it is from."""
@@ -116,6 +117,11 @@ def _files(scene: Scene, node: str, program: Program | None) -> Iterator[tuple[s
         if model.revision:
             yield "model revision", model.revision
         yield from ((f"model {one.name}", f"{one.size} bytes") for one in model.shards if one.size is not None)
+        weights = {one.name for one in model.shards}
+        yield from ((f"hash {name}", sha[:16]) for name, sha in model.hashes.items() if name in weights)
+        yield from (
+            (f"model {name}", f"sha256 {sha[:16]}") for name, sha in model.hashes.items() if name not in weights
+        )
     caches = scene.fact(node, CACHES)
     if not isinstance(caches, Unknown):
         yield from (

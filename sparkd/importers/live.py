@@ -20,7 +20,7 @@ from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.image import IMAGE, Image
 from sparkd.facts.inspected import INSPECTED, Inspected
 from sparkd.facts.links import LINKS
-from sparkd.facts.model import MODEL
+from sparkd.facts.model import HASHES, MODEL
 from sparkd.facts.pressure import PRESSURE
 from sparkd.facts.programs import PROGRAMS, Program
 from sparkd.facts.units import UNITS
@@ -73,6 +73,15 @@ def reading(quick: bool) -> Check:
         needs=QUICK if quick else (*QUICK, *AROUND),
         asks=_changes if quick else _asks,
     )
+
+
+HASHING = Check(
+    code="hashes",
+    level=Level.OFF,
+    description="What the weights hold, byte by byte.",
+    evaluate=lambda scene: iter(()),
+    needs=(HASHES,),
+)
 
 
 def _asks(scene: Scene) -> Iterator[Ask]:

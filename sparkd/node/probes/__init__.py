@@ -60,6 +60,7 @@ PROBES: Mapping[str, Probe] = {
     "links": links.probe,
     "gpu": gpu.probe,
     "model": model.probe,
+    "hashes": model.hashes,
     "caches": caches.probe,
     "engines": engines.probe,
     "engine_python": engine_python.probe,

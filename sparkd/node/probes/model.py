@@ -1,5 +1,8 @@
 """A model's folder -> what is there of it, by its own index and by the headers of its files; no weight is read.
 
+`sha SHA256 NAME` follows for small files that say how the model is used, and for weights that were hashed on request (the
+probe `hashes`: `progress DONE TOTAL`, in bytes, and `unread NAME`).
+
 `folder KIND`, `revision NAME|missing` (a Hugging Face cache), `config NAME|missing`, `index SHARDS|none`, and for every
 weight file `shard SIZE EXPECTED NAME`: SIZE is -1 where the index names a file that is missing, EXPECTED is what the
 file's own header says it must hold, -1 where it cannot say.
@@ -10,38 +13,91 @@ from __future__ import annotations
 import json
 import os
 import struct
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, Iterator, List, Mapping, Optional, Tuple
 
-from sparkd.node import arguments
+from sparkd.node import arguments, hashing
 from sparkd.node.refusal import Refusal
 
 INDEX = "model.safetensors.index.json"
 CONFIGS = ("config.json", "params.json")
 WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt", ".pth")
+SPOKEN = (*CONFIGS, "generation_config.json", "tokenizer_config.json", "chat_template.jinja", "hf_quant_config.json")
+"""Lengths, rope, sampling defaults, chat template, quantization: another one of these is another model to its users."""
+SPOKEN_BYTES = 1 << 20
 MAX_SHARDS = 4096
 MAX_HEADER_BYTES = 32 << 20
 """Headers of the largest published shards have some 2 MB."""
 
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
+    folder, hub = _where(args)
+    return "".join((*_tell(folder, hub), *_hashes(_folder(folder, hub))))
+
+
+_JOB = hashing.Job()
+
+
+def hashes(args: Mapping[str, Any], deadline_s: float) -> str:
+    """Go on hashing the weights of this folder, and how far that is; never waits for it."""
+    found = _JOB.ask([path for path in _weights(_folder(*_where(args))) if os.path.isfile(path)])
+    unread = "".join(f"unread {os.path.basename(path)}\n" for path in found.unread)
+    return f"progress {found.done} {found.total}\n{unread}"
+
+
+def _where(args: Mapping[str, Any]) -> Tuple[str, bool]:
     folder = os.path.expanduser(arguments.text(args, "folder"))  # of a user's cache
     if not os.path.isabs(folder) or "\n" in folder:
         raise Refusal("usage", "folder must be an absolute path, or below the home of a user that exists")
-    return "".join(_tell(folder, arguments.flag(args, "hub")))
+    return folder, arguments.flag(args, "hub")
+
+
+def _folder(folder: str, hub: bool) -> str:
+    return os.path.join(folder, "snapshots", _revision(folder) or "-") if hub else folder
 
 
 def _tell(folder: str, hub: bool) -> Iterator[str]:
     if hub:
-        revision = _revision(folder)
-        yield f"revision {revision or 'missing'}\n"
-        folder = os.path.join(folder, "snapshots", revision or "-")
+        yield f"revision {_revision(folder) or 'missing'}\n"
+        folder = _folder(folder, hub)
     if os.path.isfile(folder):  # llama.cpp's models are one file
         yield "folder file\n"
-        yield _shard(os.path.dirname(folder), os.path.basename(folder))
+        yield _shard(folder)
         return
     yield f"folder {'dir' if os.path.isdir(folder) else 'missing'}\n"
     if os.path.isdir(folder):
         yield from _inside(folder)
+
+
+def _inside(folder: str) -> Iterator[str]:
+    there = os.listdir(folder)
+    weights = _weights(folder)
+    yield f"config {next((name for name in CONFIGS if name in there), 'missing')}\n"
+    yield f"index {len(weights) if INDEX in there else 'none'}\n"
+    if len(weights) > MAX_SHARDS:
+        raise Refusal("failed", f"more than {MAX_SHARDS} weight files")
+    yield from map(_shard, weights)
+
+
+def _weights(folder: str) -> List[str]:
+    """Paths of the weight files, by the index where there is one, whether they are there or not."""
+    if not os.path.isdir(folder):
+        return [folder] if os.path.isfile(folder) else []
+    there = os.listdir(folder)
+    named = INDEX in there
+    names = _index(os.path.join(folder, INDEX)) if named else sorted(name for name in there if name.endswith(WEIGHTS))
+    return [os.path.join(folder, name) for name in names]
+
+
+def _hashes(folder: str) -> Iterator[str]:
+    for path in (*(os.path.join(folder, name) for name in SPOKEN), *_weights(folder)):
+        name = os.path.basename(path)
+        try:
+            small = name in SPOKEN and os.stat(path).st_size <= SPOKEN_BYTES
+            sha = hashing.sha256(path, lambda: True) if small else hashing.known(path)
+        except OSError:  # not there, which the other lines say
+            continue
+        if sha is not None:
+            yield f"sha {sha} {name}\n"
 
 
 def _revision(repo: str) -> Optional[str]:
@@ -51,18 +107,6 @@ def _revision(repo: str) -> Optional[str]:
     except (OSError, UnicodeDecodeError):
         return None
     return name if name.isalnum() else None
-
-
-def _inside(folder: str) -> Iterator[str]:
-    there = os.listdir(folder)
-    yield f"config {next((name for name in CONFIGS if name in there), 'missing')}\n"
-    named = _index(os.path.join(folder, INDEX)) if INDEX in there else None
-    yield f"index {'none' if named is None else len(named)}\n"
-    names = sorted(name for name in there if name.endswith(WEIGHTS)) if named is None else named
-    if len(names) > MAX_SHARDS:
-        raise Refusal("failed", f"more than {MAX_SHARDS} weight files")
-    for name in names:
-        yield _shard(folder, name)
 
 
 def _index(path: str) -> list[str]:
@@ -76,8 +120,8 @@ def _index(path: str) -> list[str]:
     return sorted(names)
 
 
-def _shard(folder: str, name: str) -> str:
-    path = os.path.join(folder, name)
+def _shard(path: str) -> str:
+    name = os.path.basename(path)
     try:
         size = os.stat(path).st_size
     except OSError:  # missing, or a link into a cache whose blob is gone

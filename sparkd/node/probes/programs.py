@@ -9,14 +9,13 @@ one that could not be hashed in time. Values of names that end like one of `hide
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import time
 from typing import Any, Iterator, Mapping, Optional
 
-from sparkd.node import arguments, cgroups, procfs
+from sparkd.node import arguments, cgroups, hashing, procfs
 from sparkd.node.probes.engines import MAX_PARENTS, TITLE, is_engine
 from sparkd.node.refusal import Refusal
 
@@ -26,10 +25,6 @@ LIBRARY = re.compile(r"[\w.+-]+")
 MAX_WORDS_BYTES = 1 << 20
 SHORTEST = 6
 """A secret shorter than this would be found inside ordinary words."""
-CHUNK_BYTES = 4 << 20
-
-_HASHES: dict[tuple[int, int, int, int], str] = {}
-"""(device, inode, size, mtime) -> sha256: a libnccl has 300 MB, and is the same at every look."""
 
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
@@ -161,17 +156,8 @@ def _mapped(found: Mapping[str, list[str]], names: tuple[str, ...]) -> dict[str,
 
 
 def _hash(file: str, until: float) -> Optional[str]:
+    """A libnccl has 300 MB, and is the same at every look."""
     try:
-        found = os.stat(file)
-        key = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-        if key not in _HASHES:
-            digest = hashlib.sha256()
-            with open(file, "rb") as source:
-                for chunk in iter(lambda: source.read(CHUNK_BYTES), b""):
-                    digest.update(chunk)
-                    if time.monotonic() > until:
-                        return None
-            _HASHES[key] = digest.hexdigest()
-        return _HASHES[key]
+        return hashing.sha256(file, lambda: time.monotonic() < until)
     except OSError:  # replaced or gone since it was mapped
         return None

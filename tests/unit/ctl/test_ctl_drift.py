@@ -94,6 +94,27 @@ def test_exit_codes(answer: Json, code: int) -> None:
     assert (done.returncode, json.loads(done.stdout)) == (code, answer)
 
 
+def test_the_weights_are_hashed_before_the_comparison() -> None:
+    done = {"done_bytes": 100, "total_bytes": 100, "unread": []}
+    half = {**done, "done_bytes": 50}
+    hashes = {
+        "schema": 1,
+        "deployment": "ds4-flash",
+        "complete": True,
+        "nodes": {"spark1": done, "spark2": done},
+        "unread": {},
+    }
+    with daemon(serving()) as server:
+        server.answers[f"{BASE}/drift"] = drift(SEQS)
+        server.answers[f"{BASE}/hashes"] = hashes
+        assert sparkd(server.socket_path, "ctl", "drift", "--hash").returncode == 5
+        assert [path.rpartition("/")[2] for path in server.asked[-2:]] == ["hashes", "drift"]
+        broken = {**done, "unread": ["model-2.safetensors"]}
+        server.answers[f"{BASE}/hashes"] = {**hashes, "nodes": {"spark1": half, "spark2": broken}}
+        failed = sparkd(server.socket_path, "ctl", "drift", "--hash")
+    assert (failed.returncode, "model-2.safetensors on spark2 could not be read" in failed.stderr) == (1, True)
+
+
 def test_nothing_recorded_is_1_and_a_generation_that_is_not_there_2() -> None:
     with daemon(serving()) as server:
         server.answers[f"{BASE}/drift"] = 409, error("conflict", "nothing is recorded yet", "sparkd ctl bless")

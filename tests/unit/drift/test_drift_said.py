@@ -39,6 +39,9 @@ def only(known: RankForm, live: RankForm) -> Difference:
 
 def test_an_engine_that_says_what_its_command_line_says_differs_in_nothing() -> None:
     assert told(rank(), rank()) == []
+    words = f"{WORDS} --gpu-memory-utilization .9 --tokenizer /models/X"
+    spelled = rank(words=words, log={"gpu-memory-utilization": "0.90", "tokenizer": "/models/X/"})
+    assert told(replace(spelled, says=None), spelled) == []
     assert told(replace(rank(), says=None), rank()) == []
 
 

@@ -332,6 +332,7 @@ def test_what_could_not_be_read_is_no_difference() -> None:
         (MODEL, Model("dir", True, True, "", (Shard("model-1.safetensors", 99, 100),)), "model model-1.safetensors", "breaks"),
         (MODEL, Model("dir", True, True, "", (Shard("model-1.safetensors", None, None),)), "model model-1.safetensors", "breaks"),
         (PRESSURE, Pressure(None, None, (Swap("/swap.img", "file", 1 << 34, 0),)), "swap devices", "slows"),
+        (MODEL, replace(AROUND[MODEL], hashes={"config.json": "ab" * 32}), "model config.json", "unknown"),
         (CACHES, (Cache("/home/x/.cache/vllm", 0, 0),), "cache /home/x/.cache/vllm", "slows"),
     ],
 )  # fmt: skip
@@ -339,6 +340,25 @@ def test_what_lies_around_one_rank(fact: Fact[Any], value: object, name: str, se
     found = differences(scene(), scene(around={fact: {"spark2": value}}))
     assert said(found) == {(name, 1, severity)}
     assert found[0].fix
+
+
+def test_weights_of_the_same_size_with_other_bytes() -> None:
+    def hashed(*shas: str | None) -> Scene:
+        shards = (Shard("model-1.safetensors", 100, 100),)
+        hashes = [{} if sha is None else {"model-1.safetensors": sha * 32} for sha in shas]
+        return scene(
+            around={
+                MODEL: {
+                    node: Model("dir", True, True, "", shards, one) for node, one in zip(NODES, hashes, strict=True)
+                }
+            }
+        )
+
+    before, same, other = hashed(None, None), hashed("ab", "ab"), hashed("ab", "cd")
+    assert differences(before, same) == [], "nobody knows what the bytes were"
+    assert said(differences(before, other)) == {("hash model-1.safetensors", 1, "breaks")}, "but that ranks differ"
+    assert said(differences(same, other)) == {("hash model-1.safetensors", 1, "breaks")}
+    assert differences(same, before) == []
 
 
 def test_swap_that_sparkd_turns_off_before_a_start_is_off_for_it() -> None:

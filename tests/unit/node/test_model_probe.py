@@ -34,7 +34,8 @@ def test_a_whole_model(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     size = shard(tmp_path / "a.safetensors")
     index(tmp_path, "a.safetensors", "a.safetensors")
-    assert read(tmp_path) == Model("dir", True, True, "", (Shard("a.safetensors", size, size),))
+    (sha,) = read(tmp_path).hashes.values()
+    assert read(tmp_path) == Model("dir", True, True, "", (Shard("a.safetensors", size, size),), {"config.json": sha})
 
 
 def test_a_missing_and_a_cut_off_shard(tmp_path: Path) -> None:

@@ -1,0 +1,139 @@
+"""Files -> sha256, remembered by inode, size and time. Many and large ones in the background, slowly, while somebody asks.
+
+Weights have a hundred gigabytes: no question may wait for them, and on unified memory their pages must not stay in the
+page cache, where the engine would have to ask for its memory back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+CHUNK_BYTES = 4 << 20
+RATE_BYTES_S = 500e6
+"""A tenth of what an NVMe gives, and half a core: a group that serves does not notice."""
+UNASKED_S = 20.0
+"""Whoever wanted it has gone."""
+MOST = 8192
+
+Key = Tuple[int, int, int, int]
+
+_known: Dict[Key, str] = {}
+_lock = threading.Lock()
+
+
+class Progress(NamedTuple):
+    """In bytes. `unread`: files that could not be read to their end."""
+
+    done: int
+    total: int
+    unread: Tuple[str, ...]
+
+
+def known(path: str) -> Optional[str]:
+    """The hash of a file that was hashed before and has not changed since. Raises OSError."""
+    return _known.get(_key(path))
+
+
+def sha256(path: str, go_on: Callable[[], bool], rate_bytes_s: float = 0.0, keep_pages: bool = True) -> Optional[str]:
+    """Of the whole file; None when `go_on` said no first. Raises OSError."""
+    key = _key(path)
+    if key not in _known:
+        digest = _read(path, go_on, rate_bytes_s, keep_pages)
+        if digest is None:
+            return None
+        while len(_known) >= MOST:
+            _known.pop(next(iter(_known)), None)
+        _known[key] = digest
+    return _known[key]
+
+
+def _key(path: str) -> Key:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _read(path: str, go_on: Callable[[], bool], rate_bytes_s: float, keep_pages: bool) -> Optional[str]:
+    digest, began, done = hashlib.sha256(), time.monotonic(), 0
+    with open(path, "rb") as source:
+        while True:
+            chunk = source.read(CHUNK_BYTES)
+            if not chunk:
+                return digest.hexdigest()
+            digest.update(chunk)
+            if not keep_pages:
+                os.posix_fadvise(source.fileno(), done, len(chunk), os.POSIX_FADV_DONTNEED)
+            done += len(chunk)
+            if not go_on():
+                return None
+            if rate_bytes_s:
+                time.sleep(max(0.0, began + done / rate_bytes_s - time.monotonic()))
+
+
+# ------------------------------------------------------------------------------------------------------ in the background
+
+
+class Job:
+    """One folder at a time; `ask` begins it, and it ends by itself when nobody has asked for a while."""
+
+    def __init__(self, rate_bytes_s: float = RATE_BYTES_S) -> None:
+        self._rate_bytes_s = rate_bytes_s
+        self._asked = 0.0
+        self._wanted: List[str] = []
+        self._failed: Dict[str, Optional[Key]] = {}
+        self._thread: Optional[threading.Thread] = None
+
+    def ask(self, paths: Sequence[str]) -> Progress:
+        """How far it is; returns at once. Another folder than the one before takes its place."""
+        with _lock:
+            self._asked, self._wanted = time.monotonic(), list(paths)
+            done, total = 0, 0
+            for path in paths:
+                size = _size(path)
+                total += size
+                done += 0 if self._is_open(path) else size
+            if done < total and not self.works():
+                self._thread = threading.Thread(target=self._run, name="hashing", daemon=True)
+                self._thread.start()
+            return Progress(done, total, tuple(path for path in paths if path in self._failed))
+
+    def works(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _is_open(self, path: str) -> bool:
+        """Still to be done: one that could not be read is tried again when it is another file."""
+        try:
+            key = _key(path)
+        except OSError:
+            return False
+        return key not in _known and self._failed.get(path) != key
+
+    def _run(self) -> None:
+        while True:
+            with _lock:
+                path = next((one for one in self._wanted if self._is_open(one)), None)
+                if path is None or not self._is_asked():
+                    self._thread = None
+                    return
+            self._one(path)
+
+    def _one(self, path: str) -> None:
+        key: Optional[Key] = None
+        try:
+            key = _key(path)
+            sha256(path, self._is_asked, self._rate_bytes_s, keep_pages=False)
+        except OSError:  # gone, or a disk that cannot read it
+            self._failed[path] = key
+
+    def _is_asked(self) -> bool:
+        return time.monotonic() - self._asked <= UNASKED_S
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
