@@ -30,6 +30,8 @@ from sparkd.runtimes.connection import TIMEOUT, Connection, address, find, find_
 LOOK_S = 8.0
 """For one question. Listing every container with its inspect takes 30 ms each."""
 MAX_TEXT_BYTES = 1 << 20
+MAX_WHOLE_BYTES = 8 << 20
+"""Mods are source files; of what is larger, as libraries are, size and beginning have to do."""
 TAR_BYTES = 4096
 """Headers before the first file of an archive, long names included."""
 MAX_CHANGES = 64
@@ -91,16 +93,33 @@ class Inside:
 
     async def changes(self, container: str) -> dict[str, str]:
         """What an engine could load of that which differs between the container and its image -> what it is now: the
-        beginning of a file's sha256, or `deleted`."""
+        beginning of a file's sha256, or `deleted`; of a large file the size and that of its first MiB. How many more
+        there are is said too."""
         async with self._connection.call("comparing a container with its image", LOOK_S) as docker:
             listed_ = await listed(docker, f"containers/{container}/changes", {})
+        changed = sorted((str(one["Path"]), int(one["Kind"])) for one in listed_ if loadable(str(one["Path"])))
         found: dict[str, str] = {}
-        for path, kind in sorted((str(one["Path"]), int(one["Kind"])) for one in listed_):
-            if len(found) < MAX_CHANGES and loadable(path):
-                text = None if kind == DELETED else await self.text(container, path)
-                if kind == DELETED or text is not None:
-                    found[path] = "deleted" if text is None else hashlib.sha256(text.encode()).hexdigest()[:12]
+        for at, (path, kind) in enumerate(changed):
+            if len(found) == MAX_CHANGES:
+                found[f"{len(changed) - at} more files"] = "not looked at"
+                break
+            now = "deleted" if kind == DELETED else await self._mark(container, path)
+            if now is not None:
+                found[path] = now
         return found
+
+    async def _mark(self, container: str, path: str) -> str | None:
+        """What tells a file from another of its path; None for a folder."""
+        path, kind = await self._resolved(container, path)
+        if kind != "file":
+            return None
+        about = await self._stat(container, path) or {}
+        with understood(self._node, "looking into a container"):
+            size = int(about["size"])
+        whole = size <= MAX_WHOLE_BYTES
+        head = await self._head(container, path, MAX_WHOLE_BYTES if whole else MAX_TEXT_BYTES)
+        mark = hashlib.sha256(head or b"").hexdigest()[:12]
+        return mark if whole else f"{mark} of the first MiB, {size} bytes in all"
 
     async def image(self, ref: str) -> dict[str, Any] | None:
         """Inspect of an image, None when it is not there."""
@@ -166,12 +185,16 @@ class Inside:
         path, kind = await self._resolved(container, path)
         if kind != "file":
             return None
-        head = b""
+        head = await self._head(container, path, MAX_TEXT_BYTES)
+        return None if head is None else head.decode("utf-8", "replace")
+
+    async def _head(self, container: str, path: str, most: int) -> bytes | None:
+        head = bytearray()
         async with self._archive("GET", container, path) as response:
-            while len(head) < MAX_TEXT_BYTES + TAR_BYTES and (chunk := await response.content.readany()):
+            while len(head) < most + TAR_BYTES and (chunk := await response.content.readany()):
                 head += chunk
         with understood(self._node, "looking into a container"):
-            return _first_file(head) if head else None
+            return _first_file(bytes(head), most) if head else None
 
     @asynccontextmanager
     async def _archive(self, method: str, container: str, path: str) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -201,11 +224,11 @@ def _kind(mode: int) -> str:
     return "other" if mode & GO_TYPE else "file"
 
 
-def _first_file(head: bytes) -> str | None:
+def _first_file(head: bytes, most: int) -> bytes | None:
     """The archive may be cut off: a file longer than the limit is read as far as it goes."""
     with tarfile.open(fileobj=io.BytesIO(head), mode="r|") as archive:
         member = archive.next()
     if member is None or not member.isreg():
         return None
     start = member.offset_data
-    return head[start : start + min(member.size, MAX_TEXT_BYTES)].decode("utf-8", "replace")
+    return head[start : start + min(member.size, most)]

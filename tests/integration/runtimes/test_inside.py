@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -36,6 +37,38 @@ WRITES = (
     "mkdir -p /made; echo 'hello' > /made/file; ln -s /made/file /made/link; ln -s /nowhere /made/dangling; "
     "head -c 3000000 /dev/zero > /made/big; sleep 60"
 )
+
+
+CHANGES = (
+    "mkdir -p /made /made/many; echo one > /made/mod.py; echo data > /made/data.bin; head -c 2000000 /dev/zero > /made/large.py; "
+    "head -c 9000000 /dev/zero > /made/lib.so; echo ready > /made/ready.py; sleep 60"
+)
+
+
+async def changed(inside: Inside, runtime: DockerRuntime, more: str = "") -> dict[str, str]:
+    container = await runtime.start(rank("sh", "-c", more + CHANGES), {})
+
+    async def written() -> bool:
+        return await inside.kind(container, "/made/ready.py") == "file"
+
+    await until("the files are written", written)
+    found = await inside.changes(container)
+    await runtime.stop(container, 0.0)
+    await runtime.remove(container)
+    return found
+
+
+async def test_what_an_engine_could_load_of_a_changed_container(inside: Inside, runtime: DockerRuntime) -> None:
+    found = await changed(inside, runtime)
+    assert found["/made/mod.py"] == hashlib.sha256(b"one\n").hexdigest()[:12]
+    assert found["/made/large.py"] == hashlib.sha256(bytes(2_000_000)).hexdigest()[:12], "whole"
+    begins = hashlib.sha256(bytes(MAX_TEXT_BYTES)).hexdigest()[:12]
+    assert found["/made/lib.so"] == f"{begins} of the first MiB, 9000000 bytes in all"
+    assert set(found) == {f"/made/{name}" for name in ("mod.py", "large.py", "lib.so", "ready.py")}
+
+    many = "mkdir -p /made/many; for i in $(seq 100 199); do echo $i > /made/many/$i.py; done; "
+    found = await changed(inside, runtime, many)
+    assert (len(found), found["40 more files"]) == (65, "not looked at")
 
 
 async def test_what_is_at_a_path_in_a_container(inside: Inside, runtime: DockerRuntime) -> None:
