@@ -55,9 +55,9 @@ def whose(process: EngineProcess, view: NodeView, owner: str) -> Whose:
         fix = f"docker ps --filter id={short} says whose it is; docker stop {short} (sparkd ends nobody else's containers)"
         return Whose(process, "container", f" in container {short}, which is not sparkd's", fix)
     if process.unit is not None:
-        unit = process.unit
-        fix = f"systemctl disable --now {unit} (it would bring the process back)"
-        return Whose(process, "unit", f" of {unit}", fix)
+        manager, _, unit = process.unit.rpartition("/")
+        user = f"as the user of {manager}: systemctl --user" if manager else "systemctl"
+        return Whose(process, "unit", f" of {unit}", f"{user} disable --now {unit} (it would bring the process back)")
     fix = f"kill {process.pid}, or allow it to sparkd with `cleanup: {{remove_strays: holders}}`"
     return Whose(process, "loose", "", fix)
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from sparkd.facts import Fact, FactError
-from sparkd.model.rank import LABEL_OWNER
+from sparkd.model.rank import LABEL_OWNER, is_named_so
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ def parse(text: str) -> tuple[Contained, ...]:
 def _container(found: Mapping[str, Any]) -> Contained:
     state, config, host = found["State"], found["Config"], found["HostConfig"]
     env = dict(str(pair).partition("=")[::2] for pair in config.get("Env") or ())
-    labels = config.get("Labels") or {}
+    name, labels = str(found["Name"]).lstrip("/"), config.get("Labels") or {}
     return Contained(
         id=str(found["Id"]),
-        name=str(found["Name"]).lstrip("/"),
+        name=name,
         image=str(config["Image"]),
         image_id=str(found["Image"]),
         state=str(state["Status"]),
@@ -84,7 +84,7 @@ def _container(found: Mapping[str, Any]) -> Contained:
         path=tuple(filter(None, str(env.get("PATH") or PATH).split(":"))),
         workdir=config.get("WorkingDir") or None,
         mounts=tuple(map(_mount, found.get("Mounts") or ())),
-        owner=labels.get(LABEL_OWNER),
+        owner=labels.get(LABEL_OWNER) if is_named_so(name, labels) else None,
         error=str(state.get("Error") or ""),
         log_grows=_log_grows(host.get("LogConfig") or {}),
     )

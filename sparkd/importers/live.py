@@ -30,7 +30,7 @@ from sparkd.importers.around import around, asks, changed_in, unsaid, without
 from sparkd.importers.mains import Found, of_rank, running_by_mark
 from sparkd.importers.rendered import form_of
 from sparkd.model.check import Level
-from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_OWNER
+from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_OWNER, is_named_so
 from sparkd.model.snapshot import Unknown
 from sparkd.render import rank_specs
 
@@ -252,7 +252,8 @@ def _kept(scene: Scene, node: str) -> Mapping[str, Any] | None:
     labelled, alike = [], []
     for one in docker.containers.values():
         labels = one["Config"].get("Labels") or {}
-        if labels.get(LABEL_DEPLOYMENT) == scene.deployment.name and labels.get(LABEL_OWNER) == scene.owner:
+        of_ours = labels.get(LABEL_DEPLOYMENT) == scene.deployment.name and labels.get(LABEL_OWNER) == scene.owner
+        if of_ours and is_named_so(str(one["Name"]).lstrip("/"), labels):
             labelled.append(one)
         elif not any(str(label).startswith("io.sparkd.") for label in labels) and _same_image(scene, one):
             alike.append(one)

@@ -19,9 +19,15 @@ IDENTITY = ("SPARKD_OWNER", "SPARKD_DEPLOYMENT", "SPARKD_GENERATION", "SPARKD_RA
 """Variables in the environment of every rank, by which a leftover process tells whose it was."""
 
 
-def container_name(deployment: str, rank: int) -> str:
+def container_name(deployment: str, rank: int | str) -> str:
     """Fixed per deployment and rank, so that Docker's own name rule fences a double start."""
     return f"sparkd-{deployment}-{rank}"
+
+
+def is_named_so(name: str, labels: Mapping[str, str]) -> bool:
+    """Is this the name that the labels' rank was given? `docker commit` writes a container's labels into the new image, and
+    every container of that has them too; the name it cannot have."""
+    return name == container_name(labels.get(LABEL_DEPLOYMENT, ""), labels.get(LABEL_RANK, "?"))
 
 
 def unit_name(name: str) -> str:

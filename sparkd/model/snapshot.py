@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -77,6 +78,12 @@ class Process:
     title: str
 
 
+SESSIONS = re.compile(
+    r"(user@\d+|sshd?|sshd?@[^/]*|cron|crond|atd|[a-z-]*getty@[^/]*|console-getty|gdm|xrdp[a-z-]*)\.service"
+)
+"""Services in whose control group people, and jobs of theirs, start what they like; to end one would lock people out."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineProcess:
     """A process that looks like an engine's, in whatever control group. Its title is no proof of anything."""
@@ -102,8 +109,8 @@ class EngineProcess:
 
     @property
     def unit(self) -> str | None:
-        """The service whose process it is, which may restart it; sessions of people are none."""
-        return self.owner if self.owner.endswith(".service") and not self.owner.startswith("user@") else None
+        """The service whose process it is, which may restart it; sessions of people are none, and what starts them."""
+        return self.owner if self.owner.endswith(".service") and not SESSIONS.fullmatch(self.owner) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_GENERATION, LABEL_OWNER, LABEL_RANK, LABEL_SPEC
+from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_GENERATION, LABEL_OWNER, LABEL_RANK, LABEL_SPEC, is_named_so
 from sparkd.model.snapshot import Container
 
 NAME = "sparkd-"
@@ -14,20 +14,24 @@ MAX_COUNT = 1 << 32
 
 
 def ours(labels: Mapping[str, str] | None, names: Sequence[str] | None) -> bool:
-    """Of an entry of the list: labelled by any sparkd, or named like a rank, since then it blocks our start.
+    """Of an entry of the list: named like a rank of any sparkd's, since then it blocks our start.
 
-    One that is being removed may have no names any more: Docker writes null.
+    One that is being removed may have no names any more, Docker writes null: then its labels tell.
     """
-    return LABEL_DEPLOYMENT in (labels or {}) or any(name.startswith(f"/{NAME}") for name in names or ())
+    return any(name.startswith(f"/{NAME}") for name in names or ()) or (
+        not names and LABEL_DEPLOYMENT in (labels or {})
+    )
 
 
 def container(inspected: Mapping[str, Any]) -> Container:
-    """From `GET /containers/ID/json`. Without labels the name tells: rank -1 when it cannot be told.
+    """From `GET /containers/ID/json`. Without labels of its own the name tells: rank -1 when it cannot be told.
 
     Raises LookupError, TypeError or AttributeError for what is no such answer.
     """
     state, name = inspected["State"], _text(inspected["Name"]).removeprefix("/")
     labels = {_text(key): _text(value) for key, value in (inspected["Config"].get("Labels") or {}).items()}
+    if name and not is_named_so(name, labels):
+        labels = {}
     status = _text(state["Status"])
     deployment, rank = _named(name)
     return Container(

@@ -2,8 +2,8 @@
 
 `PID PPID START_TICKS STATE RSS_BYTES OWNER AGE_S PORTS MARK TITLE`. OWNER is the container id or unit of its control
 group, PORTS what it listens on, MARK `OWNER/DEPLOYMENT/GENERATION` of the rank that it or a parent in the same control
-group was started as; each `-` where there is none. A title proves nothing: whose a process is, the head decides by
-OWNER and MARK.
+group was started as, outside of living containers; each `-` where there is none. A title proves nothing: whose a process
+is, the head decides by OWNER and MARK.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ def _line(pid: str, title: str, ports: list[int]) -> str:
 
 def _mark(pid: str, owner: str) -> Optional[str]:
     """Of the process, or else of the nearest parent in the same control group that still has it readable."""
+    if cgroups.in_container(pid):
+        return None
     for _ in range(MAX_PARENTS):
         try:
             if cgroups.owner(pid) != owner:

@@ -1,4 +1,5 @@
-"""/proc -> the processes of given containers and units, and those whose environment names a deployment, one a line.
+"""/proc -> the processes of given containers and units, and those outside of living containers whose environment names a
+deployment, one a line.
 
 `PID PPID START_TICKS STATE RSS_BYTES OWNER TITLE`, where OWNER is the container id or unit asked for, or `-`.
 """
@@ -66,7 +67,7 @@ def probe(args: Mapping[str, Any], deadline_s: float) -> str:
 
 def _line(pid: str, wanted: Wanted) -> Optional[str]:
     owner = wanted.owner(procfs.read_record(f"/proc/{pid}/cgroup"))
-    if not owner and not (wanted.environ and _in_environment(pid, wanted.environ)):
+    if not owner and not (wanted.environ and _in_environment(pid, wanted.environ) and not cgroups.in_container(pid)):
         return None
     found = procfs.stat(pid)
     title = procfs.title(pid, found, MAX_TITLE_BYTES)

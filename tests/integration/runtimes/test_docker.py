@@ -60,15 +60,23 @@ async def test_a_rank_that_needs_too_much_memory_is_oom_killed(runtime: DockerRu
     assert ended.oom_killed
 
 
-async def test_names_like_ours_without_labels_are_reported(runtime: DockerRuntime, docker: aiodocker.Docker) -> None:
-    for name in ("sparkd-big-model-1", "sparkd-odd", "unrelated", "renamed"):
-        labels = {"io.sparkd.deployment": "demo", "io.sparkd.rank": "x"} if name == "renamed" else {}
+async def test_names_like_ours_are_reported_and_labels_count_with_their_name(
+    runtime: DockerRuntime, docker: aiodocker.Docker
+) -> None:
+    """A container of an image that somebody committed from a rank has the rank's labels, and is nobody's but his."""
+    copied = {
+        *(("io.sparkd.deployment", "demo"), ("io.sparkd.rank", "1"), ("io.sparkd.owner", "us")),
+        *(("io.sparkd.generation", "3"), ("io.sparkd.spec", "x")),
+    }
+    for name in ("sparkd-big-model-1", "sparkd-odd", "unrelated", "copy", "sparkd-demo-0", "sparkd-demo-1"):
+        labels = dict(copied) if name in ("copy", "sparkd-demo-0", "sparkd-demo-1") else {}
         await docker.containers.create({"Image": IMAGE, "Cmd": ["true"], "Labels": labels}, name=name)
     seen = {one.name: one for one in await runtime.containers()}
-    assert set(seen) == {"sparkd-big-model-1", "sparkd-odd", "renamed"}
+    assert set(seen) == {"sparkd-big-model-1", "sparkd-odd", "sparkd-demo-0", "sparkd-demo-1"}
     assert (seen["sparkd-big-model-1"].deployment, seen["sparkd-big-model-1"].rank) == ("big-model", 1)
     assert (seen["sparkd-odd"].deployment, seen["sparkd-odd"].rank) == ("odd", -1)
-    assert (seen["renamed"].deployment, seen["renamed"].rank, seen["renamed"].owner) == ("demo", -1, "")
+    assert (seen["sparkd-demo-0"].rank, seen["sparkd-demo-0"].owner) == (0, "")
+    assert (seen["sparkd-demo-1"].rank, seen["sparkd-demo-1"].owner, seen["sparkd-demo-1"].generation) == (1, "us", 3)
     assert {one.state for one in seen.values()} == {"created"}
     assert {one.exit_code for one in seen.values()} == {None}
 

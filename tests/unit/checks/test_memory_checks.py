@@ -88,6 +88,14 @@ def test_a_rank_of_an_earlier_generation_is_left_over_until_the_next_start() -> 
     assert said(stray.CHECK, scene({ENGINES: engines()}, view(SPARK1, containers=(other,)))) == []
 
 
+def test_a_rank_of_another_sparkd_is_a_stranger() -> None:
+    at = scene(
+        {ENGINES: engines(replace(WORKER, owner=RANK.id))}, view(SPARK1, containers=(replace(RANK, owner="they"),))
+    )
+    ((_, status, text),) = said(stray.CHECK, at)
+    assert (status, "which is not sparkd's" in text) == ("fail", True)
+
+
 def test_our_own_strays_are_no_trouble_of_anybodys() -> None:
     ours = scene({ENGINES: engines(replace(WORKER, mark=("us", "demo", 2)))})
     assert [status for _, status, _ in said(stray.CHECK, ours)] == ["warn"]

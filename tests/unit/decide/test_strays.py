@@ -30,7 +30,11 @@ WHOSE: list[tuple[EngineProcess, str]] = [
     (stray(owner="sparkd-demo-0-g1"), "ours"),
     (stray(owner="sparkd-demo-0.service"), "ours"),
     (stray(owner="vllm-ds4-head.service"), "unit"),
+    (stray(owner="user@1000.service/sparkd-demo-0.service"), "unit"),
     (stray(owner="user@1000.service"), "loose"),
+    (stray(owner="ssh.service"), "loose"),
+    (stray(owner="cron.service"), "loose"),
+    (stray(owner="getty@tty1.service"), "loose"),
     (stray(owner="session-3.scope"), "loose"),
     (stray(), "loose"),
     (stray(mark=(OWNER, "other", 3)), "ours"),
@@ -67,6 +71,12 @@ def test_a_holder_of_our_port_is_ended_where_that_is_allowed(holder: EngineProce
 def test_nothing_is_ended_in_an_unknown_boot() -> None:
     view = replace(held_by(stray()), boot=Unknown("no answer", NOW))
     assert strays.target(stray(), view) is None
+
+
+def test_a_unit_of_a_persons_own_systemd_is_ended_there() -> None:
+    found = strays.whose(stray(owner="user@1000.service/vllm.service"), node("spark1"), OWNER)
+    assert found.where == " of vllm.service"
+    assert found.fix.startswith("as the user of user@1000.service: systemctl --user disable --now vllm.service")
 
 
 HELD: list[tuple[EngineProcess | None, str, str]] = [

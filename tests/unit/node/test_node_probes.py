@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -120,6 +121,18 @@ def test_processes_by_environment(node: Connection, spawn: Callable[..., subproc
     assert found.title == " ".join(SLEEP)
     assert 1 << 20 < found.rss_bytes < 1 << 30
     assert not ours(node, name, SPARKD_OWNER="another")
+
+
+@pytest.mark.parametrize(("keeper", "told"), [("containerd-shim-runc-v2", 0), ("conmon", 0), ("bash", 1)])
+def test_in_a_living_container_the_environment_says_nothing(
+    node: Connection, spawn: Callable[..., subprocess.Popen[bytes]], keeper: str, told: int
+) -> None:
+    """`docker commit` and copied env files put a rank's variables into containers that are somebody else's."""
+    name = f"sparkdtest-{uuid.uuid4()}"
+    inner = [sys.executable, "-S", "-c", "import sys; print(flush=True); sys.stdin.read()"]
+    script = f"SPARKD_OWNER=me SPARKD_DEPLOYMENT={name} {shlex.join(inner)}; :"
+    spawn([f"/usr/bin/{keeper}", "-c", script], executable="/bin/sh")
+    assert len(ours(node, name, SPARKD_OWNER="me")) == told
 
 
 def test_a_stopped_process_and_a_zombie(node: Connection, spawn: Callable[..., subprocess.Popen[bytes]]) -> None:
