@@ -9,6 +9,8 @@ import re
 import shlex
 from typing import Iterable, Iterator, Mapping
 
+from sparkd.node import patience
+
 MAX_BYTES = 64 << 10
 MAX_SCRIPTS, MAX_WORDS = 8, 600
 LINGER = "/var/lib/systemd/linger"
@@ -52,11 +54,10 @@ def keys(files: Iterable[str]) -> dict[str, list[str]]:
 
 def unmet(files: Iterable[str]) -> Iterator[str]:
     """Conditions about plain paths that do not hold now: systemd would pass the unit over, and call that no failure."""
-    for key, values in keys(files).items():
-        for value in values if key in CONDITIONS else ():
-            path = value.lstrip("!")
-            if PLAIN_PATH.fullmatch(path) and os.path.exists(path) == value.startswith("!"):
-                yield f"{key}={value}"
+    asked = [(key, value) for key, values in keys(files).items() if key in CONDITIONS for value in values]
+    plain = [(key, value, value.lstrip("!")) for key, value in asked if PLAIN_PATH.fullmatch(value.lstrip("!"))]
+    there = patience.looked((path for _, _, path in plain), os.path.exists)
+    yield from (f"{key}={value}" for key, value, path in plain if there[path] is value.startswith("!"))
 
 
 def _logical(text: str) -> Iterator[str]:
@@ -94,8 +95,9 @@ def _split(text: str) -> list[str]:
 
 def scripts(text: str) -> Iterator[tuple[str, str]]:
     """(path, words about engines) for each script on this node that the text names."""
-    for path in list(dict.fromkeys(PATH.findall(text)))[:MAX_SCRIPTS]:
-        said = _text(path)
+    for path, said in patience.looked(list(dict.fromkeys(PATH.findall(text)))[:MAX_SCRIPTS], _text).items():
+        if said is None:
+            continue  # below a dead mount: nothing is known of it
         if said.startswith("#!") or path.endswith((".sh", ".bash")):
             found = dict.fromkeys(match.group(0) for match in WORDS.finditer(said.replace("\\\n", " ")))
             if found:

@@ -1,6 +1,7 @@
 """Paths -> what is there, one `KIND PATH` a line: `dir`, `file`, `other`, `missing`, `unreadable`, or `no-interpreter`.
 
-Links are followed, as Docker follows them for the source of a bind mount. `no-interpreter` is a script whose first line
+Links are followed, as Docker follows them for the source of a bind mount. What does not answer, below a dead mount, is
+`unreadable`. `no-interpreter` is a script whose first line
 names a program that is not there: of a venv, when the Python that it was made with is gone.
 """
 
@@ -11,13 +12,14 @@ import re
 import stat
 from typing import Any, Mapping, Optional
 
-from sparkd.node import arguments
+from sparkd.node import arguments, patience
 
 ABSOLUTE = re.compile(r"/[^\n\0]*")
 
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
-    return "".join(f"{kind(path)} {path}\n" for path in arguments.items(args, "paths", ABSOLUTE))
+    found = patience.looked(arguments.items(args, "paths", ABSOLUTE), kind)
+    return "".join(f"{answer or 'unreadable'} {path}\n" for path, answer in found.items())
 
 
 def kind(path: str) -> str:
