@@ -58,7 +58,8 @@ def lines(found: Checks, term: Terminal) -> Iterator[str]:
     if found.pending:
         text = f"{pending_text(found.pending, found.deployment)}; checked is what it was started with"
         yield from labelled("pending", text, term, "yellow")
-    nodes = list(dict.fromkeys(row.node for row in found.checks if row.node is not None))
+    # Rows come worst first; columns keep their places from one look to the next.
+    nodes = sorted({row.node for row in found.checks if row.node is not None})
     codes = list(dict.fromkeys(row.code for row in found.checks))
     rows = [[Cell(code), *(_cell(found.checks, code, node) for node in nodes)] for code in codes]
     yield from table(("CHECK", *nodes), rows, term)

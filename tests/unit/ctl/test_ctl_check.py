@@ -52,6 +52,13 @@ def test_a_node_that_cannot_be_asked_is_told_once() -> None:
     assert "\nunknown  disk, swap, memory on spark2\n" in said
 
 
+def test_columns_keep_their_places_whatever_is_worst() -> None:
+    with daemon(serving()) as server:
+        server.checks = checks(GHOST, *WELL)
+        said = sparkd(server.socket_path, "ctl", "check").stdout
+    assert said.index("spark1") < said.index("spark2")
+
+
 @pytest.mark.parametrize(
     ("rows", "code"), [(WELL, 0), ([*WELL, GHOST], 4), ([*WELL, UNREAD], 4), ([row("swap", "spark1", "warn", "t")], 0)]
 )

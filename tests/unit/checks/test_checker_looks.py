@@ -1,0 +1,43 @@
+"""The checker asks for the facts and for the engine's parser at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import anyio
+from check_world import CLUSTER, DEPLOYMENT, NODES, view
+
+from sparkd.asking import Told
+from sparkd.checker import Checker
+from sparkd.checks.scene import Check, Scene
+from sparkd.model.decision import Phase, State
+from sparkd.model.snapshot import Snapshot
+
+
+class Meeting:
+    """Surveyor and asking in one: neither ends before both were asked, as two requests that share one deadline."""
+
+    answered: Any = None
+
+    def __init__(self) -> None:
+        self.surveying, self.asking = anyio.Event(), anyio.Event()
+
+    async def survey(self, scene: Scene, checks: Sequence[Check]) -> Scene:
+        self.surveying.set()
+        await self.asking.wait()
+        return scene
+
+    async def told(self, deployment: object) -> Told:
+        self.asking.set()
+        await self.surveying.wait()
+        return Told(None, "not yet")
+
+
+async def test_a_mute_docker_costs_its_deadline_once() -> None:
+    meeting = cast(Any, Meeting())
+    checker = Checker(surveyor=meeting, asking=meeting, owner="us", wake=lambda: None)
+    seen = Snapshot(at=0.0, wall=0.0, owner="us", nodes={name: view(name) for name in NODES})
+    with anyio.fail_after(10):
+        checked = await checker.check(CLUSTER, DEPLOYMENT, State(Phase.STOPPED, since=0.0), seen)
+    assert checked.findings
