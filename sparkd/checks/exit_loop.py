@@ -7,6 +7,7 @@ is how often systemd has restarted it, and how lately.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from sparkd.checks.scene import Check, Scene, Trouble
 from sparkd.checks.starters import Starter, about, containers, shown, starters
@@ -78,9 +79,8 @@ def _told(unit: Unit) -> str:
 
 
 def _log(unit: Unit) -> str:
-    if unit.user is None:
-        return f"journalctl -u {unit.name} -n 20 says why"
-    return f"journalctl --user -u {unit.name} -n 20 says why"
+    whose = "" if unit.user is None else "--user "
+    return f"journalctl {whose}-u {quote(unit.name)} -n 20 says why"
 
 
 def _seen(starter: Starter, unit: Unit) -> tuple[str, ...]:
@@ -105,7 +105,8 @@ def _of_container(scene: Scene, node: str, container: Contained) -> Iterator[Tro
             f"container {container.name} on {node} ends and is started again and again: {container.restarts} restarts, "
             f"exit {container.exit_code}"
         )
-        fix = f"on {node}: docker update --restart=no {container.name} && docker stop {container.name}; docker logs says why"
+        end = f"docker update --restart=no {container.name} && docker stop {container.name}"
+        fix = f"on {node}: docker logs --tail 20 {container.name}; {end}"
     seen = f"{container.state}, RestartCount {container.restarts}, restart policy {container.restart}"
     evidence = (seen, shown(container.argv), *filter(None, [container.error[:300]]))
     yield Trouble(node, text, fix, evidence, mild=never or not about(container.text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from sparkd.checks import argv, shell_text
 from sparkd.checks.argv import Needed
@@ -105,9 +106,9 @@ def _needs(unit: Unit) -> Iterator[tuple[Needed, str]]:
 
 
 def _end(node: str, unit: Unit) -> str:
-    end = unit.systemctl(node, "disable --now")
+    end = unit.systemctl(node, "mask --now" if unit.generated else "disable --now")
     timers = " ".join(name for name in unit.triggered_by if name.endswith(".timer"))
-    failed = f" && systemctl reset-failed {unit.name}" if unit.active == "failed" else ""
+    failed = f" && systemctl reset-failed {quote(unit.name)}" if unit.active == "failed" else ""
     return end + (f" {timers}" if timers else "") + failed
 
 

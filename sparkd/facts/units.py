@@ -81,9 +81,16 @@ class Unit:
 
     @property
     def starts_itself(self) -> bool:
-        """Enabled, on a timer, or in the middle of its restarts: it starts without anybody asking."""
+        """Enabled, on a timer, in the middle of its restarts, or made by a generator (a Quadlet of podman's, an init script)
+        and running: it starts without anybody asking."""
         timed = any(name.endswith(".timer") for name in self.triggered_by)
-        return self.file_state.startswith("enabled") or timed or self.active == "activating"
+        generated = self.generated and self.active != "inactive"
+        return self.file_state.startswith("enabled") or timed or generated or self.active == "activating"
+
+    @property
+    def generated(self) -> bool:
+        """Nothing to disable: there is no link that would start it."""
+        return self.file_state == "generated"
 
     @property
     def loops(self) -> bool:
@@ -101,10 +108,10 @@ class Unit:
         return " ".join([self.name, *words, *(said for _, said in self.says)])
 
     def systemctl(self, node: str, verb: str) -> str:
-        """The command that a person types for it."""
+        """The command that a person types for it; a backslash of an escaped name must not be the shell's."""
         if self.user is None:
-            return f"on {node}: systemctl {verb} {self.name}"
-        return f"on {node} as {self.user}: systemctl --user {verb} {self.name}"
+            return f"on {node}: systemctl {verb} {shlex.quote(self.name)}"
+        return f"on {node} as {self.user}: systemctl --user {verb} {shlex.quote(self.name)}"
 
 
 def parse(text: str) -> tuple[Unit, ...]:

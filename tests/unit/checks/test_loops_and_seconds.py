@@ -129,6 +129,27 @@ def test_units_that_start_engines(unit: Unit, status: list[str]) -> None:
     assert [one.status for one in found] == status
 
 
+@pytest.mark.parametrize(
+    ("fields", "end"),
+    [
+        ({"name": "vllm\\x2dhead.service"}, "systemctl disable --now 'vllm\\x2dhead.service'"),
+        ({"file_state": "generated", "active": "active"}, "systemctl mask --now vllm-ds4-head.service"),
+        (
+            {"file_state": "static", "triggered_by": ("vllm.timer",)},
+            "systemctl disable --now vllm-ds4-head.service vllm.timer",
+        ),
+    ],
+)
+def test_what_ends_a_unit_can_be_typed_as_it_stands(fields: dict[str, Any], end: str) -> None:
+    (found,) = trouble(second_supervisor.CHECK, at(runs("/v/bin/vllm", "serve", "x", **fields)))
+    assert found.fix.startswith(f"on spark1: {end} (")
+
+
+def test_a_generated_unit_that_does_not_run_starts_nothing() -> None:
+    unit = runs("/v/bin/vllm", "serve", "x", file_state="generated", active="inactive")
+    assert trouble(second_supervisor.CHECK, at(unit)) == []
+
+
 def test_restart_policies() -> None:
     (found,) = trouble(second_supervisor.CHECK, at(there=(replace(DS4, restart="unless-stopped", argv=("bash", "x")),)))
     assert (found.status, found.fix.split(" (")[0]) == ("warn", "on spark1: docker update --restart=no vllm_ds4")
