@@ -29,12 +29,12 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
         log.error(f"read_file is off until this is mended: {settings.problem}")
     if options.state_dir:
         settings = settings._replace(state_dir=os.path.abspath(options.state_dir))
-    listener = _passed() or _bound(options.socket)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
-    this = node.this(settings)
-    boot_memory.record(settings.state_dir, this.boot)
+    listener = _passed() or _bound(options.socket)
     try:
+        this = node.this(settings)
+        boot_memory.record(settings.state_dir, this.boot)
         Server(this).serve(listener)
     finally:
         if options.socket:
