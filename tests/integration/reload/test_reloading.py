@@ -297,7 +297,7 @@ async def test_a_check_whose_node_is_let_go_of_says_that_it_could_not_be_asked()
 
 async def test_checks_of_a_deployment_that_is_removed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as world, anyio.create_task_group() as group:
-        monkeypatch.setattr(supervisor_module, "READABLE_S", 1.0)
+        monkeypatch.setattr(supervisor_module, "READABLE_S", 5.0)  # a reload starts a process of its own
 
         async def removed() -> None:
             await until("somebody waits for a look", world.supervisor._wake.is_set)
