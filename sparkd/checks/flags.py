@@ -62,13 +62,12 @@ def _fork(scene: Scene, file: str) -> Iterator[Trouble]:
 def _around(scene: Scene, node: str, why: str, fix: str, rank: int) -> Iterator[Trouble]:
     """Containers get nothing of this, units all that systemd has; an engine that a person starts has what logins have."""
     found = scene.fact(node, ENVIRONMENT)
-    for (source, name), value in () if isinstance(found, Unknown) else found.items():
-        if (name, value) == (FORK, "fork"):
-            hits = source == "systemd" and scene.deployment.runtime == "process"
-            text = f"{source} on {node} sets {FORK}=fork: {why}" + (
-                "" if hits else "; for whatever a person starts there"
-            )
-            undo = f"systemctl unset-environment {FORK}" if source == "systemd" else f"remove it from {source}"
+    for one in () if isinstance(found, Unknown) else found:
+        if (one.name, one.value) == (FORK, "fork"):
+            hits = one.source == "systemd" and scene.deployment.runtime == "process"
+            whom = "every unit" if hits else "whatever a person starts there"
+            text = f"{one.source} on {node} gives {whom} {FORK}=fork: {why}"
+            undo = f"systemctl unset-environment {FORK}" if one.source == "systemd" else f"remove it from {one.source}"
             yield Trouble(node, text, f"on {node}: {undo}" + (f", or {fix}" if hits else ""), rank=rank, mild=not hits)
 
 

@@ -149,7 +149,7 @@ SPOILED: list[tuple[str, str, str]] = [
     ("gpu", "warn", "580.82.07 is loaded on spark2, but the driver has no usable GPU"),
     ("parity", "warn", "NVIDIA driver on spark2 is 580.82.07, elsewhere 580.95.05"),
     ("parity", "warn", "system on spark2 is Another GNU/Linux 12"),
-    ("flags", "fail", f"systemd on spark2 sets {METHOD}=fork"),
+    ("flags", "fail", f"systemd on spark2 gives every unit {METHOD}=fork"),
     ("clock", "warn", "s ahead of that of spark1"),
     ("second-supervisor", "fail", "nightly.service on spark2 would start these ranks as well (port 8000)"),
     ("second-supervisor", "warn", "upgrades reboot spark2 by themselves"),

@@ -11,7 +11,7 @@ from check_world import NODES, SPARK1, SPARK2, said, scene, trouble
 from sparkd.checks import build_metadata, flags, marker, model, provides
 from sparkd.checks.scene import HOST, Look, Place, Scene, Text
 from sparkd.engines.flags import Flag, FlagTable
-from sparkd.facts.environment import ENVIRONMENT
+from sparkd.facts.environment import ENVIRONMENT, METHOD, Setting
 from sparkd.facts.image import IMAGE, Image
 from sparkd.facts.model import MODEL, Model, Shard, folder
 from sparkd.model.config import ContainerSpec, Deployment, Mount
@@ -181,7 +181,7 @@ def test_programs() -> None:
 
 FORK = {"VLLM_WORKER_MULTIPROC_METHOD": "fork"}
 SPAWN = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
-NOWHERE: Any = {ENVIRONMENT: {SPARK1: {}, SPARK2: {}}}
+NOWHERE: Any = {ENVIRONMENT: {SPARK1: (), SPARK2: ()}}
 
 
 def plain(facts: Any = None, **deployment: Any) -> Scene:
@@ -210,11 +210,11 @@ AROUND: list[tuple[str, dict[str, Any], list[str]]] = [
 def test_fork_that_a_node_sets_for_all_that_is_started_there(
     source: str, deployment: dict[str, Any], statuses: list[str]
 ) -> None:
-    facts = {ENVIRONMENT: {SPARK1: {}, SPARK2: {(source, "VLLM_WORKER_MULTIPROC_METHOD"): "fork"}}}
+    facts = {ENVIRONMENT: {SPARK1: (), SPARK2: (Setting(source, METHOD, "fork"),)}}
     found = said(flags.CHECK, plain(facts, **deployment))
     assert [(node, status) for node, status, _ in found] == [(SPARK2, status) for status in statuses]
-    assert all(text.startswith(f"{source} on spark2 sets") for _, _, text in found)
-    spawned = {ENVIRONMENT: {SPARK1: {}, SPARK2: {(source, "VLLM_WORKER_MULTIPROC_METHOD"): "spawn"}}}
+    assert all(text.startswith(f"{source} on spark2 gives ") for _, _, text in found)
+    spawned = {ENVIRONMENT: {SPARK1: (), SPARK2: (Setting(source, METHOD, "spawn"),)}}
     assert said(flags.CHECK, plain(spawned, **deployment)) == []
 
 

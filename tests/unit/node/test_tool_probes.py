@@ -14,6 +14,7 @@ from sparkd.facts import environment as environment_fact
 from sparkd.facts import gpu as gpu_fact
 from sparkd.facts import links as links_fact
 from sparkd.facts import versions as versions_fact
+from sparkd.facts.environment import Setting
 from sparkd.node.probes import disks, environment, gpu, links, versions
 from sparkd.node.refusal import Refusal
 
@@ -84,12 +85,14 @@ def test_where_a_node_sets_a_variable(tools: Path, monkeypatch: pytest.MonkeyPat
     (tools / "environment").write_text(f'# for logins\n{METHOD}="spawn"\nTOKEN=secret\n')
     monkeypatch.setattr(environment, "FILE", str(tools / "environment"))
     text = environment.probe({"names": [METHOD]}, 5.0)
-    assert environment_fact.parse(text) == {("systemd", METHOD): "fork", (f"{tools}/environment", METHOD): "spawn"}
+    assert environment_fact.parse(text) == (
+        Setting("systemd", METHOD, "fork"),
+        Setting(f"{tools}/environment", METHOD, "spawn"),
+    )
     assert "secret" not in text
     monkeypatch.setenv("PATH", str(tools / "none"))
-    assert environment_fact.parse(environment.probe({"names": ["TOKEN", "OTHER"]}, 5.0)).keys() == {
-        (f"{tools}/environment", "TOKEN")
-    }
+    (found,) = environment_fact.parse(environment.probe({"names": ["TOKEN", "OTHER"]}, 5.0))
+    assert (found.source, found.name) == (f"{tools}/environment", "TOKEN")
 
 
 def test_disks(tmp_path: Path) -> None:
