@@ -6,7 +6,7 @@ A check is never made to wait for it: what nobody has asked yet is judged by the
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +16,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from sparkd import clock, parsers
+from sparkd.checks.scene import Scene
 from sparkd.decide.asking import quiet, where
 from sparkd.drift import tables
 from sparkd.engines.flags import FlagTable, parse_table
@@ -49,6 +50,13 @@ class Told:
 
     table: FlagTable | None
     why: str = ""
+    key: EngineKey | None = None
+    """None where nobody can tell."""
+
+    @property
+    def beside_image(self) -> str | None:
+        """By which drift finds its table, where more than the image's id decides that."""
+        return self.key.id if self.key is not None and self.key.stamp else None
 
 
 @dataclass(slots=True)
@@ -78,7 +86,7 @@ class Asking:
         """Of the engine on the first node that has it. Costs an inspect; never raises for a node that cannot be asked."""
         if not self._askable(deployment):
             return Told(None, "")
-        known, why = await self._known(), ""
+        known, why, first = await self._known(), "", None
         for node in deployment.nodes:
             try:
                 interview = self._interview(deployment, node)
@@ -93,11 +101,12 @@ class Asking:
                 why = f"no answer in {KEY_S:g} s"
                 continue
             if key in known:
-                return Told(known[key])
+                return Told(known[key], key=key)
+            first = first or key
             if key in self._failed:
                 why = self._failed[key][1]
         why = why or self._lost.get(deployment.name, "")
-        return Told(None, f"its own parser could not be asked: {why}" if why else NOT_YET)
+        return Told(None, f"its own parser could not be asked: {why}" if why else NOT_YET, first)
 
     def again(self) -> None:
         """A person wants to know: what could not be asked a while ago is tried again."""
@@ -121,7 +130,7 @@ class Asking:
     async def _known(self) -> dict[EngineKey, FlagTable]:
         if self._tables is None:
             self._tables = await anyio.to_thread.run_sync(parsers.read, self.state)
-            tables.know(parsers.by_image(self._tables))
+            tables.know(parsers.by_engine(self._tables))
         return self._tables
 
     # ------------------------------------------------------------------------------------------------- in the background
@@ -222,9 +231,22 @@ class Asking:
             # Without room on the disk it counts until sparkd ends, and is asked again after that.
             log.warning("an engine's answer could not be kept", deployment=deployment.name, why=str(error))
         (await self._known())[located.key] = table
-        tables.know(parsers.by_image({located.key: table}))
+        tables.know(parsers.by_engine({located.key: table}))
         log.info("asked an engine", deployment=deployment.name, node=node, seconds=round(clock.now() - began, 1))
         self.answered(deployment.name)
+
+
+async def beside(asking: Asking, survey: Coroutine[object, object, Scene], deployment: Deployment) -> Scene:
+    """What a survey sees, with what the engine's parser says, at once: a mute Docker costs its deadline once."""
+    told: list[Told] = []
+
+    async def ask() -> None:
+        told.append(await asking.told(deployment))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        scene = await survey
+    return replace(scene, parser=told[0].table, unasked=told[0].why, engine_id=told[0].beside_image)
 
 
 @cache

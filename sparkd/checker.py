@@ -10,9 +10,9 @@ import structlog
 from anyio.abc import TaskGroup
 
 from sparkd import clock
-from sparkd.asking import Asking, Told
+from sparkd.asking import Asking, beside
 from sparkd.checks import CHECKS, drift, run
-from sparkd.checks.scene import Check, Scene
+from sparkd.checks.scene import Scene
 from sparkd.drift.report import Drift
 from sparkd.facts.boots import BOOTS, Boots
 from sparkd.model.check import Checked, Finding, Level, Status
@@ -116,7 +116,7 @@ class Checker:
             running=state.phase in ASK_ENGINE,
             nodes={node: seen.nodes[node] for node in deployment.nodes},
         )
-        scene = await self._looked(scene, checks)
+        scene = await beside(self.asking, self.surveyor.survey(scene, checks), deployment)
         if any(check.code == drift.CODE for check in checks):
             scene = replace(scene, drift=await self.before_start(scene))
         for node, boots in scene.each(BOOTS):
@@ -124,15 +124,3 @@ class Checker:
             if isinstance(boot, Boot):
                 self.boots[node] = (boot.identity, boots)
         return Checked(began, clock.now() - began, run.evaluate(checks, scene, said))
-
-    async def _looked(self, scene: Scene, checks: list[Check]) -> Scene:
-        """With facts, answers and what the engine's parser says, at once: a mute Docker costs its deadline once."""
-        told: list[Told] = []
-
-        async def parser() -> None:
-            told.append(await self.asking.told(scene.deployment))
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(parser)
-            surveyed = await self.surveyor.survey(scene, checks)
-        return replace(surveyed, parser=told[0].table, unasked=told[0].why)

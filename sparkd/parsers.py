@@ -25,9 +25,9 @@ MOST_BYTES = 16 << 20
 SCHEMA = 1
 
 
-def by_image(found: Mapping[EngineKey, FlagTable]) -> dict[str, FlagTable]:
-    """Image id -> what its own engine said, for `engines.flags.table_for`; without those that depend on mounts."""
-    return {key.image_id: table for key, table in found.items() if not key.stamp}
+def by_engine(found: Mapping[EngineKey, FlagTable]) -> dict[str, FlagTable]:
+    """`EngineKey.id` -> what that engine said, for `engines.flags.table_for`."""
+    return {key.id: table for key, table in found.items()}
 
 
 def read(state: Path) -> dict[EngineKey, FlagTable]:

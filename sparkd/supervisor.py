@@ -76,7 +76,7 @@ class Supervisor:
         self.chronicle = Chronicle(journal, self.counters)
         state, surveyor = self.captures.parent, Surveyor(self.access, self.owner)
         asking = Asking(self.access, self.owner, state)
-        self.drifter = drifter(surveyor, self.owner, self.ledger, state, self._hands, self._record, journal)
+        self.drifter = drifter(surveyor, asking, self.owner, self.ledger, state, self._hands, self._record, journal)
         self.checker = Checker(surveyor, asking, self.owner, self.wake, self.drifter.before_start)
         self._observer = Observer(self.cluster, self.access, self.owner)
         self.in_flight = InFlight(self._hands, self._ended, self.wake)

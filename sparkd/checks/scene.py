@@ -105,6 +105,8 @@ class Scene:
     """What the engine's own parser says; None where nobody could ask it yet."""
     unasked: str = ""
     """Why not."""
+    engine_id: str | None = None
+    """Where more than the image decides which engine it is, see RankForm."""
 
     says: Mapping[tuple[str, str], Mapping[str, Any] | Unknown] = field(default_factory=dict)
     """(node, container or unit of an engine) -> what it says of itself, see `sparkd.drift.said`."""

@@ -81,7 +81,11 @@ def show(raw: dict[str, Any], as_json: bool) -> int:
 
 
 def _missing(found: Drift, term: Terminal) -> Iterator[str]:
-    """What was compared instead, and which nodes could not be read at all."""
+    """By what flags were read, what was compared instead, and which nodes could not be read at all."""
+    if found.flags_by:
+        yield from (
+            term.paint(line, "dim") for line in wrap(f"Flags were read by {clean(found.flags_by)}.", term.width)
+        )
     said = []
     for ranks, what in (
         (found.absent, "does not run: the next start was compared"),

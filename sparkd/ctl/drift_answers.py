@@ -32,6 +32,7 @@ class Drift(NamedTuple):
     ended: tuple[int, ...] = ()
     asleep: tuple[int, ...] = ()
     not_compared: tuple[str, ...] = ()
+    flags_by: str | None = None
 
 
 class Record(NamedTuple):

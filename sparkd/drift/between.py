@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkd.drift import said, words
+from sparkd.drift import said, tables, words
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.rules import (
@@ -22,7 +22,6 @@ from sparkd.drift.rules import (
     matches,
     rule_for,
 )
-from sparkd.drift.tables import table as table_of
 from sparkd.drift.values import NotJson, same
 from sparkd.engines.flags import Flag, FlagTable
 from sparkd.model.rank import IDENTITY
@@ -40,7 +39,7 @@ def ranks(side: Side) -> list[Difference]:
 
 def two(head: RankForm, other: RankForm) -> Iterator[Difference]:
     """`known` is what the first says. Names of a node, and what only an API server reads, may differ."""
-    table = table_of(head.engine, head.image_id)
+    table = tables.of(head)
     for name, one, two_, why, severity in _changes(head, other, table):
         yield Difference(
             severity=severity,

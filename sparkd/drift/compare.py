@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkd.drift import between, said, words
+from sparkd.drift import between, said, tables, words
 from sparkd.drift.container import FROM_IMAGE
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import Gap, RankForm, Side
 from sparkd.drift.judge import judge
 from sparkd.drift.rules import OF_ENGINE, matches
-from sparkd.drift.tables import table as table_of
 from sparkd.drift.values import same
 from sparkd.drift.veil import Veil, hides
 from sparkd.engines.flags import FlagTable
@@ -89,7 +88,7 @@ def paired(known: Side, live: Side, rank: int | None = None) -> list[tuple[RankF
 
 
 def _rank(known: RankForm, live: RankForm, gaps: tuple[Gap, ...]) -> Iterator[Difference]:
-    table = table_of(live.engine, live.image_id)
+    table = tables.of(live)
     for kind, changes in (
         ("flag", _flags(known, live, table)),
         ("env", _env(known, live)),

@@ -38,6 +38,8 @@ class RankForm:
     """`env` holds the image's own variables too, as a running container's does; a file says only what it adds."""
     image: str | None = None
     image_id: str | None = None
+    engine_id: str | None = None
+    """Where more than the image decides which engine it is: a venv in a mount."""
     container: Mapping[str, Any] | None = None
     mounts: Mapping[str, str] | None = None
     unit: Mapping[str, Any] | None = None

@@ -77,7 +77,7 @@ def _flags(one: Mapping[str, Any]) -> dict[str, Any] | None:
     """Text where the engine wants JSON was no JSON."""
     if one.get("flags") is None:
         return None
-    flags = table(str(one.get("engine", "vllm")), one.get("image_id")).flags
+    flags = table(str(one.get("engine", "vllm")), one.get("engine_id") or one.get("image_id")).flags
     return {
         name: from_json(value)
         if isinstance(value, str) and name in flags and flags[name].kind == "json"

@@ -27,6 +27,8 @@ class Drift:
     asleep: tuple[int, ...] = ()
     """Ranks whose containers run without an engine in them: their flags are not known."""
     not_compared: tuple[str, ...] = ()
+    flags_by: str = ""
+    """Whose word the flags were read by: the image's own parser's, or sparkd's table and why; empty where none is."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -54,6 +56,7 @@ class Drift:
             "ended": list(self.ended),
             "asleep": list(self.asleep),
             "not_compared": list(self.not_compared),
+            "flags_by": self.flags_by or None,
         }
 
 

@@ -26,6 +26,7 @@ def with_known(known: Side, seen: Seen, at: float, seconds: float) -> Drift:
         absent=seen.absent,
         ended=seen.ended,
         asleep=seen.asleep,
+        flags_by=seen.flags_by,
         not_compared=(*drift.not_compared(side, seen.side), *_unsaid(seen)),
     )
 

@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 from sparkd import clock
 from sparkd.act.canary import warm_up
 from sparkd.act.hands import Hands
+from sparkd.asking import Asking, beside
 from sparkd.checks.scene import Scene
 from sparkd.drift.known_good import KIND
 from sparkd.drift.report import Drift
@@ -59,6 +60,7 @@ class Drifter:
     store: Store
     recording: Recording
     hearing: Hearing
+    asking: Asking
     telling: Telling
     found: dict[str, Drift] = field(default_factory=dict)
     """Deployment -> the last comparison of what runs with what worked."""
@@ -175,11 +177,12 @@ class Drifter:
         old = clock.now() - at > AROUND_S or digest != deployment.digest
         if old or not quick:
             began = clock.now()
-            scene = await self.surveyor.survey(blank, [reading(quick=False)])
+            scene = await beside(self.asking, self.surveyor.survey(blank, [reading(quick=False)]), deployment)
             scene = replace(scene, says=await self.hearing.words(scene))
             if keep:
                 self._scenes[deployment.name] = began, deployment.digest, scene
             return scene
+        blank = replace(blank, parser=before.parser, unasked=before.unasked, engine_id=before.engine_id)
         scene = await self.surveyor.survey(blank, [reading(quick=True)])
         return replace(
             scene,
@@ -216,6 +219,7 @@ class Drifter:
 
 def drifter(
     surveyor: Surveyor,
+    asking: Asking,
     owner: str,
     ledger: Ledger,
     state: Path,
@@ -236,7 +240,7 @@ def drifter(
     store = Store(state / KIND)
     hearing = Hearing(surveyor.access, hands)
     telling = Telling(happened, lambda name: journal.last(name, DRIFT))
-    return Drifter(surveyor, owner, ledger, store, Recording(store, ask, recorded), hearing, telling)
+    return Drifter(surveyor, owner, ledger, store, Recording(store, ask, recorded), hearing, asking, telling)
 
 
 def _over(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -126,7 +126,7 @@ def shipped(engine: str) -> FlagTable:
     return parse_table(files("sparkd.engines").joinpath(f"{engine}-{version}.json").read_text("utf-8"))
 
 
-def table_for(engine: str, image_id: str | None, own: Mapping[str, FlagTable]) -> FlagTable:
-    """What the engine in this image (by its id) says of itself, else what ships. `own`: `sparkd.parsers.by_image`."""
-    found = own.get(image_id or "")
+def table_for(engine: str, id_: str | None, own: Mapping[str, FlagTable]) -> FlagTable:
+    """What the engine of this id says of itself, else what ships. `own`: `sparkd.parsers.by_engine`."""
+    found = own.get(id_ or "")
     return found if found is not None and found.engine == engine else shipped(engine)

@@ -15,6 +15,7 @@ from sparkd.checks.scene import Ask, Check, Scene
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.veil import veiled
 from sparkd.drift.words import image as image_name
+from sparkd.engines.flags import shipped
 from sparkd.facts.caches import CACHES
 from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.image import IMAGE, Image
@@ -56,6 +57,9 @@ class Seen:
     """Their containers run and no engine in them: with what flags one was started only its script knows."""
     heard: tuple[RankForm, ...] = ()
     """Of unread nodes: what the engine of the rank says of itself, which needs no look at its process."""
+
+    flags_by: str = ""
+    """Whose word they were read by, and why that is not the engine's own where it is not."""
 
     @property
     def whole(self) -> bool:
@@ -125,7 +129,6 @@ def live(scene: Scene) -> Seen:
         missing[rank] = {**unsaid(scene, node, program), **dict(_silent(scene, node, program))}
     label = "live" if len(absent) < len(forms) or not forms else "the next start"
     side = Side(label=label, kind="live", ranks=tuple(forms))
-    heard = tuple(_heard(scene, unread))
     return Seen(
         side=side,
         unread=unread,
@@ -133,8 +136,17 @@ def live(scene: Scene) -> Seen:
         absent=tuple(absent),
         ended=tuple(ended),
         asleep=tuple(asleep),
-        heard=heard,
+        heard=tuple(_heard(scene, unread)),
+        flags_by=_flags_by(scene),
     )
+
+
+def _flags_by(scene: Scene) -> str:
+    table = scene.parser or shipped(scene.deployment.engine)
+    if not table.flags:
+        return ""
+    why = f": {scene.unasked}" if scene.unasked and not table.own else ""
+    return table.label(scene.deployment.runtime) + why
 
 
 def _heard(scene: Scene, unread: Collection[str]) -> Iterator[RankForm]:
@@ -158,6 +170,7 @@ def wanted(scene: Scene) -> Seen:
         unread=unread,
         unsaid={rank: unsaid(scene, scene.deployment.nodes[rank], None) for rank in ranks},
         absent=tuple(ranks),
+        flags_by=_flags_by(scene),
     )
 
 
@@ -192,7 +205,7 @@ def _unread(scene: Scene) -> Iterator[tuple[str, str]]:
 def _wanted(scene: Scene, rank: int) -> RankForm:
     spec = rank_specs(scene.deployment, scene.cluster.nodes, scene.owner, 0)[rank]
     image = scene.fact(spec.node, IMAGE)
-    return form_of(scene.deployment, spec, image.id if isinstance(image, Image) else None)
+    return form_of(scene.deployment, spec, image.id if isinstance(image, Image) else None, scene.engine_id)
 
 
 # ------------------------------------------------------------------------------------------------------------- a rank
@@ -207,6 +220,7 @@ def _running(scene: Scene, node: str, found: Found) -> RankForm:
         node=node,
         says=None if isinstance(words, Unknown) else words,
         engine=found.engine,
+        engine_id=scene.engine_id,
         program=found.name,
         model=found.arguments.model,
         flags=found.arguments.flags,

@@ -51,7 +51,7 @@ def _engines(scene: Scene, node: str) -> Iterator[Found]:
                 program=program,
                 engine=named[0],
                 name=named[1],
-                arguments=read_argv(named[2], table(named[0], image)),
+                arguments=read_argv(named[2], table(named[0], scene.engine_id or image)),
                 container=container,
             )
 

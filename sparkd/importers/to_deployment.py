@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkd.drift import between
+from sparkd.drift import between, tables
 from sparkd.drift.container import READ_ONLY
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.rules import PER_NODE, matches
-from sparkd.drift.tables import table
 from sparkd.drift.values import NotJson
 from sparkd.drift.veil import hides
 from sparkd.drift.yaml import dump
@@ -93,7 +92,7 @@ def _node(side: Side, at: int) -> str:
 
 
 def _args(form: RankForm, notes: list[str]) -> Iterator[tuple[str, Any]]:
-    flags = table(form.engine, form.image_id).flags
+    flags = tables.of(form).flags
     for name, value in (form.flags or {}).items():
         flag = flags.get(name)
         if name in _PLACED or value is None:

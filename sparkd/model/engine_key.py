@@ -18,6 +18,11 @@ class EngineKey:
     """Times and sizes of the mounts that carry the engine, or of its files: what is installed there anew is another engine."""
 
     @property
+    def id(self) -> str:
+        """By which drift finds its table: the image's id alone, wherever nothing else decides."""
+        return self.digest if self.stamp else self.image_id
+
+    @property
     def digest(self) -> str:
         said = "\n".join((self.image_id, self.program, self.stamp))
         return sha256(said.encode()).hexdigest()[:32]

@@ -19,12 +19,12 @@ KEY = EngineKey("sha256:1", "vllm")
 
 
 def test_an_answer_is_found_again_by_its_image(tmp_path: Path) -> None:
-    assert parsers.by_image(parsers.read(tmp_path)) == {}
+    assert parsers.by_engine(parsers.read(tmp_path)) == {}
     parsers.keep(tmp_path, KEY, TEXT)
     table = parse_table(TEXT, own=True)
     assert (table.own, table.version, table.variables) == (True, "0.99.0", frozenset({"VLLM_A", "VLLM_B"}))
     assert parsers.read(tmp_path) == {KEY: table}
-    own = parsers.by_image(parsers.read(tmp_path))
+    own = parsers.by_engine(parsers.read(tmp_path))
     assert table_for("vllm", "sha256:1", own) == table
     for image in ("sha256:2", None):
         assert table_for("vllm", image, own) == shipped("vllm")
@@ -35,7 +35,9 @@ def test_an_engine_in_a_mount_is_no_images_own(tmp_path: Path) -> None:
     mounted = EngineKey("sha256:1", "/opt/vllm/bin/vllm", "mount 5")
     parsers.keep(tmp_path, mounted, TEXT)
     assert list(parsers.read(tmp_path)) == [mounted]
-    assert parsers.by_image(parsers.read(tmp_path)) == {}
+    own = parsers.by_engine(parsers.read(tmp_path))
+    assert table_for("vllm", "sha256:1", own) == shipped("vllm")
+    assert table_for("vllm", mounted.id, own).version == "0.99.0", "but it is found by whoever knows of the mount"
 
 
 DEEP = "[" * 100_000

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from sparkd.checks.scene import Answer, Ask, Place, Scene, Text
-from sparkd.drift import Difference, compare
+from sparkd.drift import Difference, compare, tables
 from sparkd.drifting.comparing import with_known
+from sparkd.engines.flags import Flag, shipped
 from sparkd.facts import Fact
 from sparkd.facts.caches import CACHES, Cache
 from sparkd.facts.image import IMAGE, Image
@@ -359,6 +360,27 @@ def test_weights_of_the_same_size_with_other_bytes() -> None:
     assert said(differences(before, other)) == {("hash model-1.safetensors", 1, "breaks")}, "but that ranks differ"
     assert said(differences(same, other)) == {("hash model-1.safetensors", 1, "breaks")}
     assert differences(same, before) == []
+
+
+def test_flags_are_read_by_the_engine_in_a_mount_where_it_has_been_asked() -> None:
+    words = {node: program(node, add=("--fork-flag", "7k")) for node in NODES}
+    asked = scene(words)
+    assert live(asked).flags_by == "sparkd's table of vllm 0.32.0"
+    assert (
+        live(replace(asked, unasked="nobody has asked it")).flags_by
+        == "sparkd's table of vllm 0.32.0: nobody has asked it"
+    )
+    own = replace(shipped("vllm"), version="0.40", own=True)
+    fork = {"fork-flag": Flag(name="fork-flag", kind="size")}
+    own = replace(own, flags={**own.flags, **fork}, spellings={**own.spellings, "--fork-flag": "fork-flag"})
+    tables.know({"a-mount-of-this-test": own})
+    asked = replace(asked, engine_id="a-mount-of-this-test", parser=own)
+    seen = live(asked)
+    assert seen.flags_by == "the image's own vllm 0.40"
+    assert [(form.engine_id, (form.flags or {})["fork-flag"]) for form in seen.side.ranks] == [
+        ("a-mount-of-this-test", 7000)
+    ] * 2
+    assert wanted(asked).side.ranks[0].engine_id == "a-mount-of-this-test"
 
 
 def test_swap_that_sparkd_turns_off_before_a_start_is_off_for_it() -> None:
