@@ -53,6 +53,7 @@ def recorded(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Daemon]:
 
 
 def files(real: bool, more: str = "", **changes: Any) -> dict[str, str]:
+    more += "  max-num-batched-tokens: 2048\n"
     text = deployment(real, canary_after=2, model=WEIGHTS, **changes).replace("args:\n", f"args:\n{more}")
     return {"sparkd.yaml": cluster(POLICY), f"deployments/{NAME}.yaml": text + MARKERS}
 
@@ -65,6 +66,15 @@ def drift(daemon: Daemon, *words: str) -> tuple[int, dict[str, Any]]:
     done = daemon.ctl("drift", NAME, "--json", *words, check=False)
     assert SECRET not in done.stdout + done.stderr
     return done.returncode, dict(json.loads(done.stdout))
+
+
+def nowhere_kept(daemon: Daemon) -> None:
+    """Neither in the log nor in anything that sparkd writes: records, evidence, journal; what only looks like one is."""
+    assert SECRET not in daemon.log(2000)
+    grep = ["grep", "-rlaF", SECRET, "/var/lib/sparkd", "/run/sparkd"]
+    assert daemon.head.run(grep, check=False).stdout == ""
+    kept = daemon.head.run(["grep", "-rlaF", "max-num-batched-tokens: 2048", "/var/lib/sparkd/known-good"]).stdout
+    assert kept
 
 
 def serious(found: dict[str, Any]) -> dict[str, str]:
@@ -159,7 +169,7 @@ def test_what_nested_shells_and_a_mod_applied_twice_do_to_one_rank(recorded: Dae
     code, rows = run_checks(recorded)
     assert (code, rows["flags", None]["status"]) == (4, "fail"), rows["flags", None]
     assert "quotes" in rows["flags", None]["text"]
-    assert SECRET not in recorded.log(2000)
+    nowhere_kept(recorded)
 
 
 @pytest.mark.timeout(600)
@@ -203,4 +213,4 @@ def test_a_pair_started_by_hand_is_compared_to_the_word(recorded: Daemon) -> Non
     code, found = drift(recorded)
     (mod,) = [one for one in found["findings"] if one["severity"] != "benign"]
     assert (code, mod["name"], mod["kind"], mod["node"]) == (5, "changed /usr/lib/python3/mxfp4.py", "file", "spark2")
-    assert SECRET not in recorded.log(2000)
+    nowhere_kept(recorded)

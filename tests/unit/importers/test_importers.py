@@ -297,6 +297,29 @@ def test_a_file_made_of_a_script_renders_to_what_the_script_runs(
     assert bad(original, rendered) == bad(rendered, original) == set()
 
 
+DEVSTRAL = "docker run --gpus all --network host --ipc=host vllm-node vllm serve /models/devstral-small-2-24b"
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--gpu-memory-utilization 0.7 \\\n  --trust-remote-code",
+        "--gpu-memory-utilization 0.85 \\\n  --max-model-len 65536 \\\n  --trust-remote-code",
+        "--gpu-memory-utilization 0.85 \\\n  --max-model-len 65536 \\\n  --enforce-eager \\\n  --trust-remote-code",
+    ],
+)
+def test_every_line_of_the_fourth_report_is_carried_over(flags: str, tmp_path: Path) -> None:
+    """It writes `docker run ...` there; what stood for the dots is in its last listing."""
+    script = tmp_path / "line.sh"
+    script.write_text(f"{DEVSTRAL} \\\n  {flags}\n")
+    (tmp_path / "sparkd.yaml").write_text(CLUSTER)
+    (tmp_path / "deployments").mkdir()
+    file = tmp_path / "deployments" / "made.yaml"
+    original = read_side(script)
+    file.write_text(to_deployment(original, "made", ["spark1"]).yaml)
+    assert bad(original, read_side(file)) == bad(read_side(file), original) == set()
+
+
 def test_the_line_with_ray_keeps_its_words() -> None:
     """Its engine is another one; flags, model and environment are carried over all the same."""
     original = read_side(REPORTS / "qwen-vl.sh")
