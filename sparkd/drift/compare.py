@@ -101,9 +101,9 @@ def _rank(known: RankForm, live: RankForm, gaps: tuple[Gap, ...]) -> Iterator[Di
             if kind == "flag" and (source := said.source(name, live, table)):
                 judged = replace(judged, why=f"{judged.why}; {source}" if judged.why else source)
             yield replace(judged, rank=live.rank, node=live.node or known.node)
-    told = {name for name, _, _ in _flags(known, live, table)}
+    told = {name.removeprefix("--") for name, _, _ in _flags(known, live, table)}
     for one in said.became(known, live):
-        if f"--{one.name.removesuffix(said.SUFFIX)}" not in told:
+        if one.name.removesuffix(said.SUFFIX) not in told and not (one.name == said.SERVED and "model" in told):
             yield replace(one, rank=live.rank, node=live.node or known.node)
 
 

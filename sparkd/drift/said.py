@@ -18,6 +18,8 @@ from sparkd.engines.flags import Flag, FlagTable
 GIVEN, IN_USE = "given", "in-use"
 """Parts of a form's `says`: what its parser was given that is no default; what became of flags, and its version."""
 SUFFIX = " in use"
+SERVED = f"served-model-name{SUFFIX}"
+"""It is the model's own where no name was given."""
 
 Flags = Mapping[str, Any]
 

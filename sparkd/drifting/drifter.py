@@ -129,9 +129,9 @@ class Drifter:
         deployment = self._compared(name)
         if against == "wanted":
             began = clock.now()
-            found = live(await self.scene(deployment, seen))
-            same = file.digest == deployment.digest
-            next_start = wanted(await self.scene(deployment if same else file, seen, keep=False))
+            scene = await self.scene(deployment, seen)
+            found, same = live(scene), file.digest == deployment.digest
+            next_start = wanted(scene if same else await self.scene(file, seen, keep=False))
             return with_wanted(next_start.side, found, began, clock.now() - began)
         record = await self._record(name, against)
         drift = await self._with_reference(record, deployment, seen)

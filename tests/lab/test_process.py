@@ -169,6 +169,7 @@ started = verb("start_rank", labels={"SPARKD_OWNER": owner}, **asked)
 ends = time.monotonic() + 20
 while not (said := [text for _, stream, text in verb("rank_log", tail=20, **started)["lines"] if text.startswith("[[")]):
     assert time.monotonic() < ends, "it said nothing"
+assert said[0] in [text for _, _, text in verb("rank_log", first=50, **started)["lines"]], "from the beginning too"
 print(said[0])
 while verb("remove_rank", name=asked["name"], **started) != "removed": pass
 """

@@ -97,6 +97,15 @@ def test_another_engine_behind_the_same_words() -> None:
     assert one.fix
 
 
+def test_another_model_is_one_finding_although_it_is_served_by_its_path() -> None:
+    words = WORDS.replace(" --served-model-name x", "")
+    one = rank(words=words, log={"served-model-name": ["/models/X"]}, used={"served-model-name": "/models/X"})
+    two = rank(words=words.replace("X", "Y"), used={"served-model-name": "/models/Y"})
+    given = {name: value for name, value in LOGGED.items() if name != "served-model-name"}
+    one, two = (replace(form, says={**(form.says or {}), GIVEN: given}) for form in (one, two))
+    assert told(one, two) == [("model", "/models/X", "/models/Y")]
+
+
 def test_ranks_of_different_lengths_serve_until_a_long_request() -> None:
     """Two config.json, or two amounts of memory, and the same words (evidence 12a)."""
     good = side(rank(0), rank(1))
