@@ -41,7 +41,8 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
 def _of_unit(starter: Starter, unit: Unit) -> Iterator[Trouble]:
     if _loops(unit):
         text = f"{starter.name} on {starter.node} ends and is started again and again: {_told(unit)}"
-        mild = not about(starter.text)
+        over = unit.active == "failed" and not unit.starts_itself
+        mild = over or not about(starter.text)
         yield Trouble(starter.node, text, f"{starter.end}; then {_log(unit)}", _seen(starter, unit), mild=mild)
     elif unit.loops and starter.serious and unit.limit_unreachable:
         text = (
@@ -93,7 +94,8 @@ def _seen(starter: Starter, unit: Unit) -> tuple[str, ...]:
 
 
 def _of_container(scene: Scene, node: str, container: Contained) -> Iterator[Trouble]:
-    again = container.restarts >= MOST_RESTARTS and _recent(scene, node, container)
+    # One that a person has stopped keeps its count.
+    again = container.state == "running" and container.restarts >= MOST_RESTARTS and _recent(scene, node, container)
     never = container.state == "created" and container.exit_code in NOT_STARTED
     if not (container.state == "restarting" or again or never):
         return

@@ -40,6 +40,14 @@ def test_units_that_loop(fields: dict[str, Any], status: list[str]) -> None:
     assert [one.status for one in trouble(exit_loop.CHECK, at(replace(UNIT, **fields)))] == status
 
 
+def test_a_loop_that_is_over_and_cannot_begin_again_stops_no_start() -> None:
+    given_up = replace(UNIT, active="failed", restarts=5, exit_code=1)
+    (found,) = trouble(exit_loop.CHECK, at(given_up))
+    assert found.status == "fail"
+    (found,) = trouble(exit_loop.CHECK, at(replace(given_up, file_state="disabled")))
+    assert found.status == "warn"
+
+
 def test_a_loop_says_how_often_why_and_that_it_never_ends() -> None:
     looping = replace(UNIT, active="activating", sub="auto-restart", exit_code=127, restarts=7, started_ago_s=12.0)
     (found,) = trouble(exit_loop.CHECK, at(looping))
@@ -77,6 +85,7 @@ NOW = 1.7e9  # the nodes' clock in check_world
         ({"state": "running", "restarts": 7, "started_at": NOW - 86400}, []),
         ({"state": "created", "exit_code": 127}, ["warn"]),
         ({"state": "exited", "exit_code": 1}, []),
+        ({"state": "exited", "exit_code": 127, "restarts": 7, "started_at": NOW - 3}, []),
         ({"state": "restarting", "name": "web", "image": "nginx", "restarts": 4}, ["warn"]),
         ({"state": "restarting", "owner": "us"}, []),
     ],
