@@ -16,7 +16,7 @@ from sparkd.checks import shell_text
 from sparkd.importers import docker_run, programs
 from sparkd.model.place import HOST, Place
 
-_UNKNOWN = re.compile(r"[$`*?{}\[\]\0]|%[a-zA-Z]")
+_UNKNOWN = re.compile(r"[$`*?{}\[\]\0\n\ufffd]|%[a-zA-Z]")
 _PYTHON = re.compile(r"python[0-9.]*")
 _PYTHON_VALUES = ("-W", "-X", "--check-hash-based-pycs")
 _AS_USER = ("su", "runuser")

@@ -124,7 +124,9 @@ def _others(scene: Scene, node: str) -> Iterator[Contained]:
 
 
 def _sources(node: str, container: Contained) -> Iterator[tuple[Look, str]]:
-    yield from ((Look(node, HOST, one.source), one.target) for one in container.mounts if one.source)
+    """None whose name cannot be asked for: it is not UTF-8, or has a line break in it."""
+    named = (one for one in container.mounts if one.source and not {"\ufffd", "\n"} & set(one.source))
+    yield from ((Look(node, HOST, one.source), one.target) for one in named)
 
 
 # ------------------------------------------------------------------------------------------------------------- verdicts
@@ -159,9 +161,13 @@ def _ghost(starter: Starter, need: Needed, sought: _Sought, line: str, why: str)
         text = (
             f"{starter.name} on {node} mounts {need.path}, which is not there: Docker would make an empty folder of it"
         )
-    fix = f"{starter.end} (sparkd starts the engine), or put {need.path} back"
+    fix = f"{_end(starter)}, or put {need.path} back"
     mild = not starter.serious or need.role == "mount"
     return Trouble(node, text, fix, (starter.seen, line), mild=mild, not_yet=sought.looks[0].place == HOST)
+
+
+def _end(starter: Starter) -> str:
+    return f"{starter.end} (sparkd starts the engine)" if starter.serious else starter.end
 
 
 def _where(need: Needed, sought: _Sought) -> str:
@@ -183,7 +189,7 @@ def _passing(starter: Starter, need: Needed, line: str) -> Trouble:
 
 def _no_container(starter: Starter, name: str, line: str) -> Trouble:
     text = f"{starter.name} on {starter.node} uses container {name}, which does not exist"
-    fix = f"{starter.end} (sparkd starts the engine), or make the container again"
+    fix = f"{_end(starter)}, or make the container again"
     return Trouble(starter.node, text, fix, (starter.seen, line), mild=not starter.serious, not_yet=True)
 
 

@@ -175,6 +175,14 @@ def test_mounts_of_others_whose_source_is_gone() -> None:
     assert trouble(ghost_path.CHECK, at(there=(ours,), answers=gone)) == []
 
 
+def test_sources_that_cannot_be_asked_for_hide_no_others() -> None:
+    odd = replace(
+        DS4, mounts=(Bound("/srv/caf\ufffd", "/a"), Bound("/srv/two\nlines", "/b"), Bound("/srv/plain", "/c"))
+    )
+    asked = [ask.path for ask in ghost_path.asks(at(there=(odd,))) if isinstance(ask, Look)]
+    assert asked == ["/srv/plain"]
+
+
 def test_a_container_that_starts_itself_on_a_missing_script() -> None:
     looping = replace(DS4, restart="on-failure", argv=("bash", SCRIPT))
     found = trouble(ghost_path.CHECK, at(there=(looping,), answers=script("missing", "missing")))
