@@ -38,7 +38,7 @@ class Needed:
     role: str
     """program | script | file | mount | container"""
     mounts: tuple[tuple[str, str], ...] = ()
-    """(source on the node, target) that a `docker run` makes there."""
+    """(source on the node, target) that a `docker run` makes there; without a source it is a volume of Docker's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,24 +214,27 @@ def _of_exec(words: list[str], where: _Where) -> Iterator[Needed]:
 def _of_run(words: list[str], where: _Where) -> Iterator[Needed]:
     found, rest = docker_run.options(words)
     container = docker_run.run(words)
-    pairs = tuple((str(source), target) for target, source in _binds(found))
+    pairs = tuple((source, target) for target, source in _mounts(found))
     for source, _ in pairs:
         yield from where.needs(source, "mount")
+    if "volumes-from" in found:
+        return
     if rest and not _UNKNOWN.search(container.image):
         workdir = found.get("workdir", [None])[-1]
         inside = _Where(Place("image", container.image), workdir, pairs, layers=where.layers + 1)
         yield from _of(container.command, inside)
 
 
-def _binds(found: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
-    """(target, source) of the folders and files of the node that go into the container."""
+def _mounts(found: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
+    """(target, source) of what lies over the image; no source where it is no folder or file of the node that is known."""
     for word in found.get("volume", ()):
         source, _, rest = word.partition(":")
-        if isabs(source) and rest:
-            yield rest.partition(":")[0], source
+        yield (rest.partition(":")[0], source if isabs(source) else "") if rest else (source, "")
     for word in found.get("mount", ()):
         fields = dict(one.partition("=")[::2] for one in word.split(","))
         source = fields.get("source") or fields.get("src") or ""
         target = fields.get("target") or fields.get("destination") or fields.get("dst") or ""
-        if fields.get("type", "volume") == "bind" and isabs(source) and target:
-            yield target, source
+        bound = fields.get("type", "volume") == "bind" and isabs(source)
+        if target:
+            yield target, source if bound else ""
+    yield from ((word.partition(":")[0], "") for word in found.get("tmpfs", ()))

@@ -85,10 +85,10 @@ def _sought(scene: Scene, node: str, need: Needed) -> _Sought | None:
 
 
 def _in_image(scene: Scene, node: str, need: Needed) -> _Sought | None:
-    """Where the image is not there, Docker fetches it."""
+    """Where the image is not there, Docker fetches it; what is in a volume of Docker's, nobody has looked at."""
     for source, target in sorted(need.mounts, key=lambda pair: -len(pair[1])):
         if below(need.path, target):
-            return _Sought((Look(node, HOST, moved(need.path, target, source)),), mount=True)
+            return None if not source else _Sought((Look(node, HOST, moved(need.path, target, source)),), mount=True)
     image = _image(scene, node, need.place.name)
     return None if image is None else _Sought((Look(node, Place("image", image), need.path),))
 

@@ -165,6 +165,27 @@ def test_an_image_that_docker_would_fetch_is_not_judged() -> None:
     assert [one.status for one in trouble(ghost_path.CHECK, at(ours, answers=gone))] == ["fail"]
 
 
+@pytest.mark.parametrize(
+    ("option", "asked"),
+    [
+        (("-v", "scripts:/workspace"), False),
+        (("-v", "./scripts:/workspace"), False),
+        (("-v", "/workspace"), False),
+        (("--mount", "type=volume,src=scripts,dst=/workspace"), False),
+        (("--tmpfs", "/workspace:size=1g"), False),
+        (("--volumes-from", "other"), False),
+        (("-v", "scripts:/elsewhere"), True),
+    ],
+)
+def test_what_is_in_a_volume_is_not_looked_for_in_the_image(option: tuple[str, ...], asked: bool) -> None:
+    unit = runs("/usr/bin/docker", "run", "--rm", *option, "vllm:1", "bash", SCRIPT)
+    answers: dict[Ask, Answer] = {
+        Look(SPARK1, IN_IMAGE, SCRIPT): "missing",
+        Look(SPARK1, HOST, "/usr/bin/docker"): "file",
+    }
+    assert [one.status for one in trouble(ghost_path.CHECK, at(unit, answers=answers))] == (["fail"] if asked else [])
+
+
 def test_mounts_of_others_whose_source_is_gone() -> None:
     other = replace(DS4, name="grafana", mounts=(Bound("/srv/grafana", "/var/lib/grafana"),))
     gone: dict[Ask, Answer] = {Look(SPARK1, HOST, "/srv/grafana"): "missing"}
