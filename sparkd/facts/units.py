@@ -13,10 +13,10 @@ EXECS = ("ExecStartPre", "ExecStart", "ExecStartPost", "ExecStop", "ExecStopPost
 MADE_BY_SYSTEMD = ("/run/", "/var/lib/", "/var/cache/", "/var/log/", "/tmp/", "/var/tmp/")
 """Working folders there may be made when the unit starts (RuntimeDirectory=, StateDirectory=, PrivateTmp= …)."""
 _BLOCK = re.compile(r"Now=(\d+)\n((?:\n(?:[A-Z]\w*=[^\n]*\n)+)*)")
-_EXEC = re.compile(r"\{ path=(\S*) ; argv\[\]=(.*) ; (?:ignore_errors|flags)=([^;]*) ; start_time=.*\}")
+_EXEC = re.compile(r"\{ path=(.*?) ; argv\[\]=(.*) ; (?:ignore_errors|flags)=([^;]*) ; start_time=.*\}")
 _SPECIFIER = re.compile(r"%([a-zA-Z%])")
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
-_SPAN = re.compile(r"(\d+)(us|ms|s|min|h|d|w|month|y)")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|min|h|d|w|month|y)")
 _SECONDS = {
     "us": 1e-6,
     "ms": 1e-3,
@@ -154,12 +154,15 @@ def _unit(block: str, now_us: int) -> Unit:
         drop_ins=tuple(one.get("DropInPaths", "").split()),
         workdir=(one.get("WorkingDirectory") or "").lstrip("!-").replace("%h", home or "%h") or None,
         triggered_by=tuple(one.get("TriggeredBy", "").split()),
-        skipped="Unmet" in one
-        or (one.get("ConditionResult") == "no" and one.get("ConditionTimestampMonotonic", "0") != "0"),
+        skipped="Unmet" in one or one.get("Result") == "exec-condition" or _was_skipped(one),
         commands=tuple(_commands(found, variables) if user == "" else _of_person(found, variables, home)),
         files=tuple(_files(found)),
         says=tuple((path, said) for path, _, said in (value.partition(" ") for value in found.get("Says", ()))),
     )
+
+
+def _was_skipped(one: Mapping[str, str]) -> bool:
+    return one.get("ConditionResult") == "no" and one.get("ConditionTimestampMonotonic", "0") != "0"
 
 
 def _files(found: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
@@ -242,13 +245,13 @@ def _expanded(words: list[str], variables: Mapping[str, str]) -> tuple[str, ...]
 
 
 def timespan(text: str) -> float:
-    """systemd's way to write a time: `1min 30s`, `100ms`, `infinity`. Raises ValueError for anything else."""
+    """systemd's way to write a time: `1min 30.500000s`, `100ms`, `infinity`. Raises ValueError for anything else."""
     if text == "infinity":
         return float("inf")
     found = _SPAN.findall(text)
     if "".join(f"{count}{unit}" for count, unit in found) != text.replace(" ", "") and text != "0":
         raise ValueError(f"a time in {text[:40]!r}")
-    return float(sum(int(count) * _SECONDS[unit] for count, unit in found))
+    return float(sum(float(count) * _SECONDS[unit] for count, unit in found))
 
 
 def _args(question: Question) -> Args:

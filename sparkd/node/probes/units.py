@@ -47,7 +47,8 @@ ABOUT_ENGINES = re.compile(
     r"docker (?!events)|podman|nerdctl|vllm|sglang|\bray\b|llama|rpc-server|trtllm|spark(?:run|ring)|unattended-upgrade"
 )
 """What keeps a unit of the distribution in the list."""
-MAX_UNITS, MAX_VALUE = 300, 4096
+MAX_UNITS, MAX_VALUE = 300, 64 << 10
+"""A longer line is left out: cut off, nobody could read it."""
 
 _RESTARTS: dict[str, int] = {}
 """Unit -> NRestarts at the last look."""
@@ -148,7 +149,7 @@ def _is_dull(unit: Mapping[str, list[str]]) -> bool:
     commands = [value for key in EXECS for value in unit.get(key, ())]
     if ABOUT_ENGINES.search(" ".join([_first(unit, "Id"), *commands])):
         return False
-    programs = re.findall(r"\{ path=(/\S+)", " ".join(commands))
+    programs = re.findall(r"\{ path=(/.*?) ; argv", " ".join(commands))
     return all(map(os.path.exists, programs))
 
 
@@ -162,7 +163,7 @@ def _block(unit: Mapping[str, list[str]]) -> str:
     text = " ".join([*written, *(value for key in EXECS for value in unit.get(key, ()))])
     lines += [f"Variable={name}={value}" for name, value in _variables(unit, text)]
     lines += [f"Says={path} {words}" for path, words in unit_files.scripts(text)]
-    return "".join(f"{line[:MAX_VALUE]}\n" for line in map(_plain, lines))
+    return "".join(f"{line}\n" for line in map(_plain, lines) if len(line) <= MAX_VALUE)
 
 
 def _plain(line: str) -> str:

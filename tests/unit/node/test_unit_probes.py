@@ -108,6 +108,20 @@ def test_units_of_the_distribution_that_are_told(tools: Path, name: str, command
     assert bool(found) is kept
 
 
+@pytest.mark.parametrize(
+    ("command", "path"), [(f"/bin/bash -c {'x' * 9000}", "/bin/bash"), ("/opt/my dir/run --x", "/opt/my dir/run")]
+)
+def test_one_odd_command_hides_no_other_unit(tools: Path, command: str, path: str) -> None:
+    odd = f"{{ path={path} ; argv[]={command} ; ignore_errors=no ; start_time=[n/a] ; status=0/0 }}"
+    found = shown(tools, block("a.service", "/bin/true", ExecStart=odd), block("b.service", "/opt/gone"))
+    assert [unit.commands[0].words[0] for unit in found] == [path, "/opt/gone"]
+
+
+def test_a_command_that_nobody_could_carry_is_left_out(tools: Path) -> None:
+    found = shown(tools, block("a.service", f"/bin/bash -c {'x' * units.MAX_VALUE}"), block("b.service", "/opt/gone"))
+    assert [len(unit.commands) for unit in found] == [0, 1]
+
+
 def test_restarts_between_two_looks_are_counted(tools: Path) -> None:
     looks = [shown(tools, block("x.service", "/bin/true", NRestarts=count))[0].rose for count in ("4", "6", "6", "0")]
     assert looks == [0, 2, 0, 0]
@@ -155,6 +169,11 @@ def test_a_unit_that_systemd_would_pass_over(tools: Path, condition: str, skippe
     never = {"ConditionResult": "no", "ConditionTimestampMonotonic": "0", "FragmentPath": str(file)}
     (unit,) = shown(tools, block("x.service", f"{tools}/gone", **never))
     assert unit.skipped is skipped
+
+
+def test_a_unit_that_its_own_exec_condition_passes_over(tools: Path) -> None:
+    (unit,) = shown(tools, block("x.service", "/opt/gone", Result="exec-condition", RestartUSec="1min 30.500000s"))
+    assert (unit.skipped, unit.restart_s) == (True, 90.5)
 
 
 def test_units_of_people_who_linger(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
