@@ -18,7 +18,7 @@ from sparkd.facts.boots import BOOTS, Boots
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State
-from sparkd.model.snapshot import Boot, Snapshot
+from sparkd.model.snapshot import Boot, Snapshot, Unknown
 from sparkd.observe.survey import Surveyor
 
 log = structlog.get_logger("sparkd")
@@ -46,7 +46,7 @@ class Checker:
     owner: str
     wake: Callable[[], None]
     """Called when a run has ended: a start may wait for it."""
-    before_start: Callable[[Scene], Awaitable[Drift | None]] = _nothing_recorded
+    before_start: Callable[[Scene], Awaitable[Drift | Unknown | None]] = _nothing_recorded
     """What the next start differs in from what worked, by what the checks have read."""
     found: dict[str, Checked] = field(default_factory=dict)
     """Deployment -> the last run that ended."""

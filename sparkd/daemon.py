@@ -91,6 +91,7 @@ async def _main(config: Config, reach: Reach, journal: Journal, config_path: Pat
             )
             wake.target = supervisor.wake
             await supervisor.ledger.load()
+            await supervisor.drifter.count_on()
             read = None if config_path is None else partial(loading.load, config_path)
             service = Service(supervisor, notifier, Reloading(read, supervisor, connections, notifier))
             await service.learn()

@@ -39,7 +39,7 @@ async def load(path: Path) -> Config:
 
 
 async def records(paths: Sequence[Path]) -> dict[str, Any]:
-    """Path -> values of each of these YAML files, None for one that is no mapping or cannot be read. Raises NotLoaded."""
+    """Path -> values of each of these YAML files, for one that cannot be read a text that says why. Raises NotLoaded."""
     if not paths:
         return {}
     said = await _answer("sparkd.importers.child", [str(path) for path in paths], "the known-good files")

@@ -9,6 +9,7 @@ from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.report import named
 from sparkd.model.check import Level
 from sparkd.model.config import Deployment
+from sparkd.model.snapshot import Unknown
 from sparkd.model.words import short
 
 CODE = "drift"
@@ -19,6 +20,10 @@ REFUSE = "refuse"
 def evaluate(scene: Scene) -> Iterator[Trouble]:
     """One trouble for all that breaks, one for the rest: a start may differ in many things, and is one start."""
     if scene.drift is None:
+        return
+    if isinstance(scene.drift, Unknown):
+        text = f"what worked is not known now: {scene.drift.why}"
+        yield Trouble(None, text, f"sparkd ctl known-good list {scene.deployment.name}", mild=True)
         return
     name, refuses = scene.deployment.name, scene.deployment.policy.drift == REFUSE
     breaking = tuple(one for one in scene.drift.serious if one.severity is Severity.BREAKS)

@@ -111,7 +111,7 @@ class Scene:
     says: Mapping[tuple[str, str], Mapping[str, Any] | Unknown] = field(default_factory=dict)
     """(node, container or unit of an engine) -> what it says of itself, see `sparkd.drift.said`."""
 
-    drift: Drift | None = None
+    drift: Drift | Unknown | None = None
     """What the next start differs in from what worked; None where nothing is recorded."""
 
     def fact(self, node: str, fact: Fact[T]) -> T | Unknown:

@@ -51,8 +51,11 @@ class Record(NamedTuple):
 
 
 class Records(NamedTuple):
+    """`unusable`: file -> why it is no record."""
+
     deployment: str
     known_good: tuple[Record, ...] = ()
+    unusable: object = None
 
 
 class Hashes(NamedTuple):

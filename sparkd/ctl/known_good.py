@@ -38,6 +38,9 @@ def show_list(api: Api, name: str | None, as_json: bool) -> int:
     else:
         rows = [_row(one, terminal()) for one in found.known_good]
         print("\n".join(table(("GENERATION", "RECORDED", "COMPARED WITH", "MEASURED", "NOTE"), rows, terminal(), "")))
+    if not as_json and isinstance(found.unusable, dict):
+        for file, why in found.unusable.items():
+            say(f"{file} is no record: {clean(str(why))}.", sys.stderr)
     return 0
 
 
@@ -45,10 +48,10 @@ def _row(one: Record, term: Terminal) -> list[Cell]:
     used = ("yes, blessed" if one.pinned else "yes") if one.reference else "-"
     return [
         Cell(str(one.generation), "bold"),
-        Cell(one.recorded or "?"),
+        Cell(clean(one.recorded) or "?"),
         Cell(used, "green" if one.reference else ""),
         Cell(", ".join(_measured(one.measured)) or "-"),
-        Cell(one.note or "-"),
+        Cell(" ".join(clean(line) for line in (one.note or "-").splitlines())),
     ]
 
 
@@ -57,7 +60,7 @@ def _measured(found: object) -> Iterator[str]:
         return
     rates = found.get("decode_tokens_per_second")
     if isinstance(rates, dict):
-        yield from (f"{value} tok/s {when}" for when, value in rates.items())
+        yield from (clean(f"{value} tok/s {when}") for when, value in rates.items())
     if found.get("kv_cache_tokens"):
         yield f"{found['kv_cache_tokens']} tokens of KV cache"
 

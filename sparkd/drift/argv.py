@@ -7,6 +7,7 @@ for underscores up to the first dot, beginnings that fit one flag, `-O3`, `--con
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,8 @@ from sparkd.drift.values import NotJson, amount, by_kind, by_looks, from_json, p
 from sparkd.engines.args import canonical, text
 from sparkd.engines.flags import JSON_KINDS, Flag, FlagTable
 
+DEEPEST = 16
+"""Levels of `--config.key.key`; all that walks over values goes down with them."""
 _OPTION = re.compile(r"--?[A-Za-z]")
 
 
@@ -30,6 +33,8 @@ class Arguments:
 @dataclass(slots=True)
 class _Reading:
     table: FlagTable
+    found: dict[str, Flag | None] = field(default_factory=dict)
+    """What the table has of each spelling so far: beginnings are looked for among all flags."""
     flags: dict[str, Any] = field(default_factory=dict)
     dotted: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
     """Name as it is written (`-cc` and `--compilation-config` apart) -> flag, and its JSON keys merged.
@@ -38,13 +43,18 @@ class _Reading:
     """
     loose: list[str] = field(default_factory=list)
 
+    def find(self, written: str) -> Flag | None:
+        if written not in self.found:
+            self.found[written] = self.table.find(written)
+        return self.found[written]
+
 
 def read_argv(words: Sequence[str], table: FlagTable) -> Arguments:
     """Never raises: what the engine would refuse is kept as it is written."""
     reading = _Reading(table)
-    todo = list(words)
+    todo = deque(words)  # a hostile command line has 100,000 of them
     while todo:
-        word = todo.pop(0)
+        word = todo.popleft()
         if not _OPTION.match(word):
             reading.loose.append(word)
             continue
@@ -72,17 +82,17 @@ def _normal(word: str) -> str:
     return f"-cc{word[2:]}" if word.startswith("-O.") else word  # the older meaning: keys of the compilation
 
 
-def _option(reading: _Reading, name: str, given: list[str] | None, todo: list[str]) -> None:
+def _option(reading: _Reading, name: str, given: list[str] | None, todo: deque[str]) -> None:
     if name == "-O":
         name = "--optimization-level"
     head, dot, keys = name.partition(".")
-    flag = reading.table.find(head)
+    flag = reading.find(head)
     if dot and keys:
-        value = given[0] if given else (todo.pop(0) if todo else "")
+        value = given[0] if given else (todo.popleft() if todo else "")
         _, merged = reading.dotted.setdefault(head, (flag.name if flag else head.lstrip("-"), {}))
         _merge(merged, keys, value)
         return
-    negated = reading.table.find(f"--{name[5:]}") if flag is None and name.startswith("--no-") else None
+    negated = reading.find(f"--{name[5:]}") if flag is None and name.startswith("--no-") else None
     if negated is not None and negated.kind == "bool":
         reading.flags[negated.name] = False
     elif flag is None:
@@ -93,7 +103,7 @@ def _option(reading: _Reading, name: str, given: list[str] | None, todo: list[st
         _valued(reading, flag, given, todo)
 
 
-def _valued(reading: _Reading, flag: Flag, given: list[str] | None, todo: list[str]) -> None:
+def _valued(reading: _Reading, flag: Flag, given: list[str] | None, todo: deque[str]) -> None:
     words = given if given is not None else _following(todo, flag.many == "+")
     if flag.many == "?" and not words:
         reading.flags[flag.name] = True
@@ -104,22 +114,22 @@ def _valued(reading: _Reading, flag: Flag, given: list[str] | None, todo: list[s
         joined = " ".join((*words, *(_following(todo, True) if given is None else ())))
         values = [NotJson(joined, '"' not in joined)]
     if flag.many == "append":
-        reading.flags[flag.name] = [*reading.flags.get(flag.name, []), *values]
+        reading.flags.setdefault(flag.name, []).extend(values)
     elif flag.many == "+":
         reading.flags[flag.name] = values
     else:
         reading.flags[flag.name] = values[0] if values else None
 
 
-def _following(todo: list[str], many: bool) -> list[str]:
+def _following(todo: deque[str], many: bool) -> list[str]:
     """The words that belong to the option before them, taken off `todo`."""
     taken: list[str] = []
     while todo and not _OPTION.match(todo[0]) and todo[0] != "--" and (many or not taken):
-        taken.append(todo.pop(0))
+        taken.append(todo.popleft())
     return taken
 
 
-def _unlisted(reading: _Reading, name: str, given: list[str] | None, todo: list[str]) -> None:
+def _unlisted(reading: _Reading, name: str, given: list[str] | None, todo: deque[str]) -> None:
     """A flag that no table knows: from a fork, another version, another engine."""
     words = given if given is not None else _following(todo, True)
     bare = name.lstrip("-")
@@ -134,7 +144,7 @@ def _unlisted(reading: _Reading, name: str, given: list[str] | None, todo: list[
 
 
 def _merge(here: dict[str, Any], keys: str, word: str) -> None:
-    *inner, last = keys.split(".")
+    *inner, last = keys.split(".", DEEPEST)  # deeper ones stay one name: no setting is
     added = last.endswith("+")
     value = list(map(str, word.split(","))) if added else _loose_json(word)
     for key in inner:

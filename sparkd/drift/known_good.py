@@ -20,6 +20,7 @@ KIND = "known-good"
 _ABOUT = ("deployment", "generation", "recorded", "note", "pinned", "measured")
 _FIELDS = {field.name for field in fields(RankForm)}
 _MAPPINGS = ("flags", "env", "container", "mounts", "unit", "files", "host", "says")
+_TEXTS = ("node", "engine", "model", "image", "image_id")
 
 
 def as_yaml(side: Side, about: Mapping[str, Any]) -> str:
@@ -66,11 +67,15 @@ def _form(one: Any) -> RankForm:
         raise ValueError(f"`rank: {one['rank']}` is no number")
     if wrong := next((key for key in _MAPPINGS if not isinstance(one.get(key, {}), Mapping)), None):
         raise ValueError(f"`{wrong}` of a rank is a mapping")
-    said = {key: plain(value) if key in _MAPPINGS else value for key, value in one.items()}
-    said["flags"] = _flags(one)
+    if wrong := next((key for key in _TEXTS if not isinstance(one.get(key), str | None)), None):
+        raise ValueError(f"`{wrong}` of a rank is a text")
+    program = one.get("program", [])
+    if not isinstance(program, list) or not all(isinstance(word, str) for word in program):
+        raise ValueError("`program` of a rank is a list of words")
+    said = {**one, "flags": _flags(one), "env_whole": one.get("env_whole") is True}
     env = {name: str(value) for name, value in one.get("env", {}).items()}
     said = {key: value for key, value in said.items() if value is not None}
-    return RankForm(**{**said, "env": env, "program": tuple(one.get("program", ()))})
+    return RankForm(**{**said, "env": env, "program": tuple(program)})
 
 
 def _flags(one: Mapping[str, Any]) -> dict[str, Any] | None:

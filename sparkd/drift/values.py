@@ -53,9 +53,12 @@ def amount(text: str) -> int | float | None:
     if match is None:
         return number(text)
     power = "kmgt".index(match[2].lower()) + 1
-    if match[2].islower():
-        return int(float(match[1]) * 1000**power)
-    return int(match[1]) * 1024**power if "." not in match[1] else None
+    try:
+        if match[2].islower():
+            return int(float(match[1]) * 1000**power)
+        return int(match[1]) * 1024**power if "." not in match[1] else None
+    except (OverflowError, ValueError):
+        return None  # more digits than any number has
 
 
 def path(text: str) -> str:

@@ -15,7 +15,7 @@ SHORTEST = 6
 """A value shorter than this would be found inside ordinary words."""
 
 _NAMED = re.compile(
-    rf"((?:[\w-]*(?:{'|'.join(ending.replace('_', '[_-]') for ending in SECRET_ENDINGS)}))[\"']?\s*[=:\s]\s*)"
+    rf"(?<![\w-])((?:[\w-]*(?:{'|'.join(ending.replace('_', '[_-]') for ending in SECRET_ENDINGS)}))[\"']?\s*[=:\s]\s*)"
     r"(\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s\"'`;&|<>,}]+)",
     re.IGNORECASE,
 )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparkd import clock, drift
-from sparkd.api import Conflict, NotFound, Unwritable
+from sparkd.api import Conflict, NotFound, Unread, Unwritable
 from sparkd.checks.build_metadata import values
 from sparkd.drift import between
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.report import Drift
 from sparkd.drifting.drifter import Drifter, NothingToCompare
-from sparkd.drifting.store import Record
+from sparkd.drifting.store import NotRead, Record
 from sparkd.importers.around import metadata
 from sparkd.importers.live import live
 from sparkd.model.decision import Phase
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sparkd.supervisor import Supervisor
 
 Json = Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Drifts:
         """Raises NotFound where there is nothing to compare with, Conflict before the first look."""
         try:
             found = await self._drifter.drift(self.name, await self._seen(), against)
+        except NotRead as error:
+            raise _unread(error) from error
         except NothingToCompare as nothing:
             refusal = NotFound if nothing.named else Conflict
             raise refusal(nothing.text, nothing.fix) from nothing
@@ -85,10 +88,16 @@ class Drifts:
         }
 
     async def listing(self) -> Json:
-        records = await self._drifter.store.records(self.name)
-        reference = await self._drifter.store.reference(self.name)
+        """Raises Unread, as all that is asked about records."""
+        store = self._drifter.store
+        try:
+            records, reference = await store.records(self.name), await store.reference(self.name)
+            unusable = await store.unusable(self.name)
+        except NotRead as error:
+            raise _unread(error) from error
         rows = [{**one.as_json(), "reference": one == reference} for one in records]
-        return {"schema": 1, "deployment": self.name, "known_good": rows}
+        files = {str(store.path(self.name, number)): why for number, why in unusable.items()}
+        return {"schema": 1, "deployment": self.name, "known_good": rows, "unusable": files}
 
     async def show(self, generation: int) -> Json:
         record = await self._record(generation)
@@ -117,15 +126,24 @@ class Drifts:
     async def bless(self, generation: int | None, note: str) -> Json:
         """Raises NotFound, Conflict where nothing whole runs that could be recorded, Unwritable."""
         if generation is not None:
-            record = replace(await self._record(generation), pinned=True, note=note or None)
-            try:
-                await self._drifter.store.write(record)
-            except OSError as error:
-                raise _unwritable(error) from error
+            known = await self._record(generation)
+            record = replace(known, pinned=True, note=note or known.note)
+            await self._kept(self._drifter.store.write(record))
             await self._drifter.recording.recorded(self.name, record)
         else:
             record = await self._bless_now(note)
         return {"schema": 1, **record.as_json()}
+
+    async def _kept(self, keeping: Awaitable[T]) -> T:
+        try:
+            return await keeping
+        except OSError as error:
+            raise Unwritable(
+                f"the record could not be written, so nothing was blessed: {error}",
+                "its disk, or the rights of its folder",
+            ) from error
+        except NotRead as error:
+            raise _unread(error) from error
 
     async def _bless_now(self, note: str) -> Record:
         supervisor, name = self.supervisor, self.name
@@ -137,15 +155,21 @@ class Drifts:
         if seen.unread or not seen.whole:
             unread = "; ".join(f"{node}: {why}" for node, why in seen.unread.items()) or "not all of its ranks run"
             raise Conflict(f"{name} cannot be read whole now ({unread})", "ask again in a moment")
-        record = await self._drifter.recording.keep(
-            running, state.generation, seen, supervisor.deployments[name], note or None, pinned=True
-        )
-        if record is None:
-            raise _unwritable("see sparkd's log")
-        return record
+        wanted, keep = supervisor.deployments[name], self._drifter.recording.keep
+        return await self._kept(keep(running, state.generation, seen, wanted, note or None, pinned=True))
 
     async def _record(self, generation: int) -> Record:
-        records = {one.generation: one for one in await self._drifter.store.records(self.name)}
+        store = self._drifter.store
+        try:
+            records = {one.generation: one for one in await store.records(self.name)}
+            unusable = await store.unusable(self.name)
+        except NotRead as error:
+            raise _unread(error) from error
+        if generation in unusable:
+            raise Unread(
+                f"the record of generation {generation} cannot be used: {unusable[generation]}",
+                f"mend or remove {store.path(self.name, generation)}",
+            )
         if generation not in records:
             known = ", ".join(map(str, records)) or "none"
             raise NotFound(f"nothing is recorded of generation {generation} of {self.name}", f"recorded: {known}")
@@ -162,5 +186,5 @@ class Drifts:
         return seen
 
 
-def _unwritable(error: object) -> Unwritable:
-    return Unwritable(f"the record could not be written, so nothing was blessed: {error}", "free the disk")
+def _unread(error: NotRead) -> Unread:
+    return Unread(f"what worked is not known now: {error}", "see why in the log of sparkd; then ask again")

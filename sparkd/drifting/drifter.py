@@ -21,7 +21,7 @@ from sparkd.drifting.comparing import in_order, with_known, with_wanted
 from sparkd.drifting.hearing import Hearing
 from sparkd.drifting.recording import Recording
 from sparkd.drifting.speed import slower
-from sparkd.drifting.store import Record, Store
+from sparkd.drifting.store import NotRead, Record, Store
 from sparkd.drifting.telling import KIND as DRIFT
 from sparkd.drifting.telling import Telling
 from sparkd.errors import SparkdError
@@ -69,6 +69,13 @@ class Drifter:
     _scenes: dict[str, tuple[float, str, Scene]] = field(default_factory=dict)
     """Deployment -> when all of it was read, by which file, and what was seen."""
 
+    async def count_on(self) -> None:
+        """A journal that was lost would begin at 1 again, below records that are kept by their numbers."""
+        for name, state in self.ledger.states.items():
+            newest = await self.store.newest(name)
+            if newest > state.highest:
+                self.ledger.states[name] = replace(state, highest=newest)
+
     # ----------------------------------------------------------------------------------------------------- beside the loop
 
     def look(self, group: TaskGroup | None, seen: Snapshot) -> None:
@@ -89,6 +96,8 @@ class Drifter:
     async def _work(self, name: str, seen: Snapshot) -> None:
         try:
             await self._record_or_compare(name, seen)
+        except NotRead as error:
+            log.warning("not compared with what worked", deployment=name, why=str(error))
         except Exception:
             # Part of the loop: a bug here must not end supervision.
             log.exception("drift failed", deployment=name, hint="this is a bug in sparkd; please report it")
@@ -124,7 +133,7 @@ class Drifter:
 
     async def drift(self, name: str, seen: Snapshot, against: str | None = None) -> Drift:
         """A comparison made now, of what runs or (where nothing does) of the next start. `against`: `known-good`,
-        `wanted`, or a generation's number. Raises NothingToCompare."""
+        `wanted`, or a generation's number. Raises NothingToCompare and NotRead."""
         state, file = self.ledger.states[name], self.ledger.roster.wanted[name]
         deployment = self._compared(name)
         if against == "wanted":
@@ -149,6 +158,9 @@ class Drifter:
             return record
         records = {str(one.generation): one for one in await self.store.records(name)}
         if against not in records:
+            unusable = (await self.store.unusable(name)).get(int(against))
+            if unusable is not None:
+                raise NotRead(f"the record of generation {against} of {name} cannot be used: {unusable}")
             known = ", ".join(records) or "none"
             raise NothingToCompare(f"nothing is recorded of generation {against} of {name}", f"recorded: {known}", True)
         return records[against]
@@ -162,10 +174,13 @@ class Drifter:
         slow = slower(deployment, record.measured, self.recording.samples(deployment.name))
         return replace(drift, findings=in_order((*drift.findings, *slow)))
 
-    async def before_start(self, scene: Scene) -> Drift | None:
+    async def before_start(self, scene: Scene) -> Drift | Unknown | None:
         """What the next start differs in from what worked, by the facts that the checks have read; None where nothing
         is recorded."""
-        record = await self.store.reference(scene.deployment.name)
+        try:
+            record = await self.store.reference(scene.deployment.name)
+        except NotRead as error:
+            return Unknown(str(error), clock.now())
         return None if record is None else with_known(record.side, wanted(scene), clock.now(), 0.0)
 
     # -------------------------------------------------------------------------------------------------------------- scenes

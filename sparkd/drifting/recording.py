@@ -140,14 +140,18 @@ class Recording:
         return clock.now() - since >= deployment.policy.known_good_after
 
     async def record(self, deployment: Deployment, state: State, seen: Seen, wanted: Deployment) -> None:
-        """Keep it, unless it was kept by an earlier sparkd, or not all of it could be read."""
+        """Keep it, unless it was kept by an earlier sparkd, or not all of it could be read. Raises NotRead."""
         name = deployment.name
         self._tried[name] = clock.now()
-        known = {one.generation: one for one in await self.store.records(name)}
-        if state.generation in known:
+        known = {one.generation for one in await self.store.records(name)}
+        # A file that cannot be used is somebody's, too: of another version, or being mended.
+        if state.generation in known | set(await self.store.unusable(name)):
             self._done[name] = state.generation
         elif not (seen.unread or not seen.whole):
-            await self.keep(deployment, state.generation, seen, wanted)
+            try:
+                await self.keep(deployment, state.generation, seen, wanted)
+            except OSError as error:
+                log.warning("known-good not recorded", deployment=name, why=str(error))
 
     async def keep(
         self,
@@ -157,8 +161,8 @@ class Recording:
         wanted: Deployment,
         note: str | None = None,
         pinned: bool = False,
-    ) -> Record | None:
-        """Write the record; None (and a line in the log) where the disk does not take it."""
+    ) -> Record:
+        """Write the record. Raises OSError and NotRead."""
         record = Record(
             deployment=deployment.name,
             generation=generation,
@@ -169,11 +173,7 @@ class Recording:
             side=seen.side,
         )
         source = await anyio.to_thread.run_sync(_source, deployment, wanted)
-        try:
-            await self.store.write(record, source)
-        except OSError as error:
-            log.warning("known-good not recorded", deployment=deployment.name, why=str(error))
-            return None
+        await self.store.write(record, source)
         self._done[deployment.name] = generation
         await self.recorded(deployment.name, record)
         return record

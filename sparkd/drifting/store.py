@@ -6,7 +6,9 @@ changed. Beside each record lies the deployment file of that time, for a rollbac
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,15 +20,22 @@ import structlog
 from sparkd import loading
 from sparkd.drift.form import Side
 from sparkd.drift.known_good import KIND, as_yaml, from_plain
+from sparkd.errors import SparkdError
 
 log = structlog.get_logger("sparkd")
 
 KEPT = 20
 """Records of one deployment; pinned ones are kept beside these."""
+MOST_READ = 5 * KEPT
+"""The newest of a folder that somebody has filled: each costs the reader's child some milliseconds, and us its memory."""
 MAX_FILE_BYTES = 1 << 20
 
 _Stamp = tuple[int, int, int]
 """(inode, size, mtime in ns) of a file."""
+
+
+class NotRead(SparkdError):
+    """What is recorded is not known now: that is not the same as that nothing is. The text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,60 +62,117 @@ class Record:
 
 @dataclass(slots=True)
 class Store:
-    """Blocking work is done in threads. What cannot be read is logged, and is as if it were not there."""
+    """Blocking work is done in threads. A file that is no record is logged once, and costs no other."""
 
     folder: Path
-    _known: dict[Path, tuple[_Stamp, Record | None]] = field(default_factory=dict)
+    _known: dict[Path, tuple[_Stamp, Record | str]] = field(default_factory=dict)
+    """What each file holds, or why it is no record."""
     _reading: anyio.Lock = field(default_factory=anyio.Lock)
+    _writing: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def records(self, deployment: str) -> tuple[Record, ...]:
-        """All of one deployment by generation, the newest last."""
+        """All of one deployment by generation, the newest last. Raises NotRead."""
+        return tuple(one for one in (await self._all(deployment)).values() if isinstance(one, Record))
+
+    async def unusable(self, deployment: str) -> dict[int, str]:
+        """Generation -> why its file is no record. Raises NotRead."""
+        return {number: one for number, one in (await self._all(deployment)).items() if isinstance(one, str)}
+
+    async def newest(self, deployment: str) -> int:
+        """The highest generation of which there is a file, usable or not; 0 without any."""
+        try:
+            stamps = await anyio.to_thread.run_sync(_stamps, self.folder / deployment)
+        except NotRead:
+            return 0  # said when a record is asked for
+        return max((int(path.stem) for path in stamps), default=0)
+
+    async def _all(self, deployment: str) -> dict[int, Record | str]:
         async with self._reading:
             stamps = await anyio.to_thread.run_sync(_stamps, self.folder / deployment)
             for path in [path for path in self._known if path.parent.name == deployment and path not in stamps]:
                 del self._known[path]
             await self._read({path: at for path, at in stamps.items() if self._known.get(path, (None,))[0] != at})
-            found = [self._known[path][1] for path in stamps if path in self._known]
-        return tuple(sorted((one for one in found if one is not None), key=lambda one: one.generation))
+            return {int(path.stem): self._known[path][1] for path in sorted(stamps, key=lambda path: int(path.stem))}
 
     async def _read(self, stamps: Mapping[Path, _Stamp]) -> None:
-        try:
-            values = await loading.records(list(stamps))
-        except loading.NotLoaded as error:
-            log.warning("known-good files cannot be read now", why=str(error))
-            return
+        values = await _values(list(stamps))
         for path, stamp in stamps.items():
-            self._known[path] = stamp, _record(path, values.get(str(path)))
+            found = _record(path.parent.name, int(path.stem), values.get(str(path)))
+            if isinstance(found, str):
+                log.warning("not a known-good record", file=str(path), why=found)
+            self._known[path] = stamp, found
 
     async def reference(self, deployment: str) -> Record | None:
-        """What everything is compared with: the pinned record, else the newest."""
+        """What everything is compared with: the pinned record, else the newest. Raises NotRead."""
         found = await self.records(deployment)
         pinned = [one for one in found if one.pinned]
         return next(reversed(pinned or found), None)
 
     async def write(self, record: Record, source: str | None = None) -> Path:
-        """Keep it, with the text of its deployment file; old ones that nobody blessed go. Raises OSError."""
-        path = self.folder / record.deployment / f"{record.generation}.yaml"
-        await anyio.to_thread.run_sync(_write, path, _yaml(record), source)
-        if record.pinned:  # one at a time
-            for other in await self.records(record.deployment):
-                if other.pinned and other.generation != record.generation:
-                    await self.write(replace(other, pinned=False))
-        for old in [one for one in await self.records(record.deployment) if not one.pinned][:-KEPT]:
-            await anyio.to_thread.run_sync(_remove, self.folder / old.deployment / f"{old.generation}.yaml")
+        """Keep it, with the text of its deployment file; old ones that nobody blessed go. Raises OSError, NotRead."""
+        async with self._writing:  # two may bless at once
+            before = await self.records(record.deployment)
+            path = await self._put(record, source)
+            if record.pinned:  # one at a time
+                for other in before:
+                    if other.pinned and other.generation != record.generation:
+                        await self._put(replace(other, pinned=False), None)
+            await self._sweep(record.deployment)
+            return path
+
+    async def _put(self, record: Record, source: str | None) -> Path:
+        """Whole, and such that it can be read again, or not at all: what was there before is worth more."""
+        path = self.path(record.deployment, record.generation)
+        fresh = path.with_name(f".{path.name}.new")
+        try:
+            await anyio.to_thread.run_sync(_fill, fresh, _yaml(record))
+            found = await _read_again(fresh, record)
+            stamp = await anyio.to_thread.run_sync(_move, fresh, path, source)
+            if found is not None:
+                self._known[path] = stamp, found
+        finally:
+            fresh.unlink(missing_ok=True)
         return path
+
+    async def _sweep(self, deployment: str) -> None:
+        try:
+            for old in [one for one in await self.records(deployment) if not one.pinned][:-KEPT]:
+                await anyio.to_thread.run_sync(_remove, self.path(deployment, old.generation))
+        except (OSError, NotRead) as error:  # what had to be kept is kept
+            log.warning("old known-good records stay", deployment=deployment, why=str(error))
+
+    def path(self, deployment: str, generation: int) -> Path:
+        return self.folder / deployment / f"{generation}.yaml"
 
     async def text(self, record: Record) -> str:
         """The record as it is kept. Raises OSError."""
-        path = self.folder / record.deployment / f"{record.generation}.yaml"
-        return await anyio.to_thread.run_sync(_text, path)
+        return await anyio.to_thread.run_sync(_text, self.path(record.deployment, record.generation))
 
     async def source(self, record: Record) -> str | None:
         """The deployment file of that time, where it was kept."""
         try:
-            return await anyio.to_thread.run_sync(_text, _beside(self.folder / record.deployment, record.generation))
+            return await anyio.to_thread.run_sync(_text, _beside(self.path(record.deployment, record.generation)))
         except OSError:
             return None
+
+
+async def _values(paths: list[Path]) -> dict[str, Any]:
+    try:
+        return await loading.records(paths)
+    except loading.NotLoaded as error:
+        raise NotRead(str(error)) from error
+
+
+async def _read_again(file: Path, record: Record) -> Record | None:
+    """As readers will have it, None where that cannot be found out now. Raises OSError for what no reader would take:
+    too large, too deep, halves of characters."""
+    try:
+        found = _record(record.deployment, record.generation, (await _values([file])).get(str(file)))
+    except NotRead:
+        return None
+    if isinstance(found, str):
+        raise OSError(errno.EINVAL, f"it could not be read again: {found}")
+    return found
 
 
 def _yaml(record: Record) -> str:
@@ -121,47 +187,56 @@ def _yaml(record: Record) -> str:
     return as_yaml(replace(record.side, label=f"{record.deployment}, generation {record.generation}"), about)
 
 
-def _record(path: Path, values: Any) -> Record | None:
+def _record(deployment: str, generation: int, values: Any) -> Record | str:
+    """The record in a file's values, or why there is none."""
+    if not isinstance(values, dict):
+        return str(values or "it cannot be read")
     try:
-        if not isinstance(values, dict):
-            raise ValueError("it is no YAML mapping")
-        measured = values.get("measured")
-        return Record(
-            deployment=path.parent.name,
-            generation=int(path.stem),
-            recorded=str(values.get("recorded") or ""),
-            note=None if values.get("note") is None else str(values["note"]),
-            pinned=values.get("pinned") is True,
-            measured=measured if isinstance(measured, dict) else {},
-            side=from_plain(values, f"{KIND} {path.stem}"),
-        )
+        side = from_plain(values, f"{KIND} {generation}")
     except ValueError as error:
-        log.warning("not a known-good record", file=str(path), why=str(error))
-        return None
+        return str(error)
+    measured = values.get("measured")
+    return Record(
+        deployment=deployment,
+        generation=generation,
+        recorded=str(values.get("recorded") or ""),
+        note=None if values.get("note") is None else str(values["note"]),
+        pinned=values.get("pinned") is True,
+        measured=measured if isinstance(measured, dict) else {},
+        side=side,
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- on disk
 
 
-def _beside(folder: Path, generation: int) -> Path:
-    return folder / f"{generation}.deployment.yaml"
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.deployment.yaml")
 
 
 def _stamps(folder: Path) -> dict[Path, _Stamp]:
-    found: dict[Path, _Stamp] = {}
+    """Of the newest files. Raises NotRead for a folder that is there and cannot be listed."""
     try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return found  # nothing was recorded yet
-    for name in names:
-        path = folder / name
-        if path.suffix == ".yaml" and path.stem.isdecimal():
-            try:
-                about = path.stat()
-            except OSError:
-                continue  # went while we looked
-            found[path] = about.st_ino, about.st_size, about.st_mtime_ns
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return {}  # nothing was recorded yet
+    except OSError as error:
+        raise NotRead(f"{folder} cannot be read: {error.strerror}") from error
+    numbers = [int(name[:-5]) for name in names if name.endswith(".yaml") and name[:-5].isdecimal() and name.isascii()]
+    found: dict[Path, _Stamp] = {}
+    for number in sorted(numbers)[-MOST_READ:]:
+        path = folder / f"{number}.yaml"
+        try:
+            about = path.stat()
+        except OSError:
+            continue  # went while we looked, or it is called 007.yaml
+        if stat.S_ISREG(about.st_mode):  # a pipe would keep its reader for ever
+            found[path] = _stamp(about)
     return found
+
+
+def _stamp(about: os.stat_result) -> _Stamp:
+    return about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def _text(path: Path) -> str:
@@ -169,23 +244,28 @@ def _text(path: Path) -> str:
         return source.read(MAX_FILE_BYTES).decode("utf-8", "replace")
 
 
-def _write(path: Path, text: str, source: str | None) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if source is not None:
-        _replace(_beside(path.parent, int(path.stem)), source)
-    _replace(path, text)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Whole or not at all: somebody may read, or the power may go."""
-    fresh = path.with_name(f".{path.name}.new")
+def _fill(fresh: Path, text: str) -> None:
+    """On the disk, before it takes another's place: the power may go."""
+    fresh.parent.mkdir(parents=True, exist_ok=True)
     with fresh.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _move(fresh: Path, path: Path, source: str | None) -> _Stamp:
+    if source is not None:
+        other = fresh.with_name(f".{path.stem}.deployment.new")
+        try:
+            _fill(other, source)
+            other.replace(_beside(path))
+        finally:
+            other.unlink(missing_ok=True)
+    stamp = _stamp(fresh.stat())
     fresh.replace(path)
+    return stamp
 
 
 def _remove(path: Path) -> None:
-    for one in (path, _beside(path.parent, int(path.stem))):
+    for one in (path, _beside(path)):
         one.unlink(missing_ok=True)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sparkd.importers.scope import number
+
 if TYPE_CHECKING:
     from sparkd.importers.script import Shell
 
@@ -56,8 +58,7 @@ def _eval(shell: Shell, words: Sequence[str]) -> None:
 
 
 def _shift(shell: Shell, words: Sequence[str]) -> None:
-    count = int(words[1]) if len(words) > 1 and words[1].isdigit() else 1
-    del shell.scope.positional[:count]
+    del shell.scope.positional[: number(words[1], len(shell.scope.positional)) if len(words) > 1 else 1]
 
 
 BUILTINS: Mapping[str, Callable[[Shell, Sequence[str]], None]] = {

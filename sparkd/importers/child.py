@@ -12,18 +12,20 @@ from sparkd.settings.reader import parse
 
 
 def main(paths: list[str]) -> None:
-    """What cannot be read is null: one bad file costs no other."""
+    """What cannot be read is a text that says why: one bad file costs no other."""
     json.dump({"records": {path: _values(Path(path)) for path in paths}}, sys.stdout)
 
 
 def _values(path: Path) -> Any:
     try:
         with path.open("rb") as source:
-            data = source.read(MAX_BYTES)
-    except OSError:
-        return None
+            data = source.read(MAX_BYTES + 1)
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
     tree, problems = parse(data, str(path))
-    return tree.plain() if tree is not None and not problems else None
+    if tree is None or problems:
+        return f"line {problems[0].line}: {problems[0].text}"
+    return tree.plain()
 
 
 if __name__ == "__main__":

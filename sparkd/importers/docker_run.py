@@ -163,7 +163,10 @@ def _mounts(found: dict[str, list[str]]) -> list[tuple[str, str, bool]]:
 
 def _mount(word: str) -> tuple[str, str, bool]:
     """`--mount` is one line of CSV."""
-    fields = dict(_pair(one) for one in next(csv.reader([word]), []))
+    try:
+        fields = dict(_pair(one) for one in next(csv.reader([word]), []))
+    except csv.Error:  # Docker refuses it too
+        fields = {}
     only = next((fields[key] for key in ("readonly", "ro") if key in fields), None)
     source = next((fields[key] for key in ("source", "src") if key in fields), "")
     target = next((fields[key] for key in ("target", "destination", "dst") if key in fields), "")

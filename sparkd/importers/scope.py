@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -15,6 +15,9 @@ _DEFAULT = re.compile(r":?([-=+?])(.*)", re.DOTALL)
 
 MOST_WORDS = 1000
 """Made of one word with braces: twenty pairs in a row would be a million."""
+
+MOST_CHARS = 128 * 1024
+"""Of one word, and of all words of a command: Linux gives a program no longer word, and `X=$X$X` twenty times is a million."""
 
 _SPLIT = re.compile(r"(?:\$\([^)]*\)|\S)+")
 """What stands for the output of a command is one word: what it would be split into nobody knows."""
@@ -51,10 +54,11 @@ class Scope:
         if isinstance(one.value, tuple):
             added = [field_ for word in one.value for field_ in self.fields(word, unknown)]
             head = before if isinstance(before, list) else [before] if isinstance(before, str) else []
-            self.vars[one.name] = [*(head if one.adds else []), *added]
+            self.vars[one.name] = _cut([*(head if one.adds else []), *added], unknown)
         else:
             text = self.text(one.value, unknown)
-            self.vars[one.name] = f"{before}{text}" if one.adds and isinstance(before, str) else text
+            whole = _cut([before, text], unknown) if one.adds and isinstance(before, str) else [text]
+            self.vars[one.name] = "".join(whole)
         if self.export_all:
             self.exported.add(one.name)
 
@@ -63,11 +67,12 @@ class Scope:
     def text(self, word: Word, unknown: Unknown) -> str:
         """The word as one text: no splitting, as in an assignment."""
         word = self.home(word, unknown)
-        return "".join(" ".join(self.values(piece, unknown)) for piece in word.pieces)
+        return "".join(_cut((" ".join(self.values(piece, unknown)) for piece in word.pieces), unknown))
 
     def fields(self, word: Word, unknown: Unknown) -> list[str]:
         """The words that the shell makes of it: braces, expansion, splitting; a pattern of file names stays."""
-        return [text for one in braces(word) for text in self._fields(self.home(one, unknown), unknown)]
+        made = (text for one in braces(word) for text in self._fields(self.home(one, unknown), unknown))
+        return _cut(made, unknown)
 
     def home(self, word: Word, unknown: Unknown) -> Word:
         """`~/x` with the home in it, where that is known."""
@@ -84,8 +89,7 @@ class Scope:
         done: list[str] = []
         open_ = False
         """Is the last field still being written?"""
-        for piece in word.pieces:
-            values = self.values(piece, unknown)
+        for values, piece in self._expanded(word, unknown):
             if piece.kind == "text" or (piece.quoted and not _is_list(piece)):
                 parts, before, after = [" ".join(values)], True, True
             elif piece.quoted:
@@ -105,6 +109,16 @@ class Scope:
                 open_ = True
             open_ = open_ and after
         return done
+
+    def _expanded(self, word: Word, unknown: Unknown) -> Iterator[tuple[list[str], Piece]]:
+        left = MOST_CHARS
+        for piece in word.pieces:
+            values = self.values(piece, unknown)
+            left -= sum(map(len, values))
+            if left < 0:
+                unknown("", f"a word of more than {MOST_CHARS // 1024} KiB is cut off")
+                return
+            yield values, piece
 
     def values(self, piece: Piece, unknown: Unknown) -> list[str]:
         if piece.kind == "text":
@@ -136,7 +150,8 @@ class Scope:
         if name in ("@", "*"):
             return list(self.positional)
         if name.isdigit() and name != "0":
-            return self.positional[int(name) - 1] if int(name) <= len(self.positional) else None
+            at = number(name, len(self.positional) + 1)
+            return self.positional[at - 1] if 0 < at <= len(self.positional) else None
         return self.vars.get(name)
 
     def operated(self, name: str, value: Value | None, rest: str, written: str, unknown: Unknown) -> list[str]:
@@ -160,6 +175,26 @@ class Scope:
         if match[1] == "=":
             self.vars[name] = other
         return [other]
+
+
+def number(text: str, most: int) -> int:
+    """A number of words, at most `most` whatever is written; 0 for what is no number (`²` is a digit, too)."""
+    if not (text.isascii() and text.isdigit()):
+        return 0
+    return min(int(text), most) if len(text) < 10 else most
+
+
+def _cut(texts: Iterable[str], unknown: Unknown) -> list[str]:
+    """As many of these texts as a program could be given; what is left out is said."""
+    done: list[str] = []
+    size = 0
+    for text in texts:
+        size += len(text)
+        if size > MOST_CHARS:
+            unknown("", f"more than {MOST_CHARS // 1024} KiB of words: the rest is left out")
+            break
+        done.append(text)
+    return done
 
 
 def _unquoted(text: str) -> str:

@@ -80,15 +80,16 @@ class Shell:
             self.world.gap(self.where, "", f"more than {DEPTH} shells within each other")
             return
         try:
-            found = commands(text, line)
+            self.all(commands(text, line))
         except Unreadable as error:
             self.world.gap(f"{self.file}:{error.line}", "", f"not followed any further: {error}")
-            return
-        self.all(found)
+        except RecursionError:  # expansions within expansions, made by a program or in bad faith
+            where = f"{self.file}:{self.line or line}"
+            self.world.gap(where, "", "not followed any further: it is nested too deep")
 
     def all(self, found: Sequence[Command]) -> None:
         todo = list(found)
-        while todo:
+        while todo and self.world.commands <= MOST_COMMANDS:
             command = todo.pop(0)
             self.line = command.line
             if mark := next((one for one in command.inside if _is_function(one) and one not in self.entered), None):
@@ -109,6 +110,7 @@ class Shell:
         """`for NAME in …`: the body once for every word."""
         values = [text for word in head.words[3:] for text in self.scope.fields(word, self.unknown)]
         for value in values[:MOST_TURNS]:
+            self.world.commands += 1  # loops within loops that hold nothing have turns without end, too
             self.scope.vars[name] = value
             self.all(body)
 

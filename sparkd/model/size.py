@@ -14,7 +14,10 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no size")
-    return int(float(match[1]) * 1024 ** _POWER[match[2].lower()])
+    try:
+        return int(float(match[1]) * 1024 ** _POWER[match[2].lower()])
+    except OverflowError:
+        raise ValueError(f"{text[:20]!r}… is more than there can be") from None
 
 
 def spoken(count: int) -> str:

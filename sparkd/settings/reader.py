@@ -221,7 +221,7 @@ class _Reader:
             key_line, key = _line(event), self.key(event, path)
             here = (*path, key)
             item = self.value(next(self.events), key_line, here)
-            if key == "<<":
+            if key == "<<" and getattr(event, "style", None) is None:
                 self.problem(key_line, here, "merge keys are no part of YAML 1.2", "repeat the keys, or use a profile")
             elif key in entries:
                 first = f"`{key}` is already in line {entries[key].line}"

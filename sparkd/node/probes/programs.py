@@ -22,7 +22,7 @@ from sparkd.node.refusal import Refusal
 HIDDEN = "<redacted>"
 ENDING = re.compile(r"[A-Z_]+")
 LIBRARY = re.compile(r"[\w.+-]+")
-MAX_WORDS_BYTES = 1 << 20
+MAX_WORDS_BYTES = 256 << 10
 SHORTEST = 6
 """A secret shorter than this would be found inside ordinary words."""
 
@@ -106,7 +106,7 @@ def _environment(pid: str) -> Optional[dict[str, str]]:
         pairs = procfs.read(f"/proc/{pid}/environ", MAX_WORDS_BYTES).decode("utf-8", "replace").split("\0")
     except PermissionError:  # another user's process, for a service without root (the demo)
         return None
-    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+    return dict(pair.split("=", 1) for pair in pairs if "=" in pair[1:])  # a process may be given `=x`: no name
 
 
 def _is_secret(name: str, hide: tuple[str, ...]) -> bool:

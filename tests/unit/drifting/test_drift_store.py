@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 
-from sparkd import drift
+from sparkd import drift, loading
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.values import NotJson
-from sparkd.drifting.store import KEPT, Record, Store
+from sparkd.drifting.store import KEPT, MOST_READ, NotRead, Record, Store
 
 FORM = RankForm(
     rank=0,
@@ -107,3 +109,99 @@ async def test_a_record_that_is_empty_of_secrets_is_so_on_disk(tmp_path: Path) -
     path = await Store(tmp_path).write(record(1, side=Side(label="live", kind="live", ranks=(form,))))
     assert "hf_planted_0123" not in path.read_text()
     assert "max-model-len: 200000" in path.read_text()
+
+
+ODD = {
+    "invisible": "a\xa0b\x7f\x85\x9f\u200b\u2028\u202e\ufeff\xad\U000e0001",
+    "controls": "\x1b[31m\n\ttext\r",
+    "long": "word" * 30_000,  # an ordinary letter for a pattern that looks for names in it
+}
+
+
+@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
+async def test_whatever_a_process_is_given_can_be_read_again(tmp_path: Path, text: str) -> None:
+    form = replace(
+        FORM,
+        env={"A": text, text[:2000]: "1", "<<": "x"},
+        flags={"x": text, "y": {text[:2000]: [text]}},
+        unit={"x.service ExecStart 1": "/usr/bin/bash -c 'cd /a/../b'  # x"},
+        files={"program": "/opt/venv/../venv/bin/vllm", "marker /x k": {"a": ["/b/"]}},
+        container={"entrypoint": ["/bin//sh", "-c"]},
+    )
+    written = record(1, note=text, side=Side(label="live", kind="live", ranks=(form,)))
+    await Store(tmp_path).write(written)
+    (found,) = await Store(tmp_path).records("demo")
+    assert found.side.ranks == (form,), "what is recorded of what runs is no drift from what runs"
+    assert found.note == text
+
+
+@pytest.mark.parametrize("value", ["\0", "\ud800", "x" * (1 << 20)])
+async def test_what_could_not_be_read_again_does_not_take_the_place_of_what_can(tmp_path: Path, value: str) -> None:
+    store = Store(tmp_path)
+    await store.write(record(1, note="good"))
+    bad = Side(label="live", kind="live", ranks=(replace(FORM, files={"marker /x k": value}),))
+    with pytest.raises(OSError, match="could not be read again"):
+        await store.write(record(1, side=bad))
+    assert [one.note for one in await store.records("demo")] == ["good"]
+    assert [path.name for path in (tmp_path / "demo").iterdir()] == ["1.yaml"]
+
+
+@pytest.mark.parametrize(
+    "rank", ["program: 5", "program: [[a]]", "image: [1]", "image_id: {a: 1}", "engine: 7", "model: [x]", "node: 1"]
+)
+async def test_a_file_of_other_shapes_is_told_with_its_reason(tmp_path: Path, rank: str) -> None:
+    store = Store(tmp_path)
+    path = await store.write(record(3))
+    path.with_name("4.yaml").write_text(f"schema: 1\nkind: known-good\nranks:\n  - {{{rank}}}\n")
+    assert [one.generation for one in await store.records("demo")] == [3]
+    assert f"`{rank.partition(':')[0]}` of a rank" in (await store.unusable("demo"))[4]
+
+
+async def test_what_is_no_plain_file_of_a_record_is_passed_over(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    path = await store.write(record(3))
+    os.mkfifo(path.with_name("4.yaml"))  # opening it would wait for a writer
+    path.with_name("5.yaml").mkdir()
+    path.with_name("6.yaml").symlink_to("6.yaml")
+    path.with_name("007.yaml").write_text(path.read_text())
+    path.with_name("٨.yaml").write_text(path.read_text())
+    path.with_name("9.yaml").symlink_to("3.yaml")
+    assert [one.generation for one in await store.records("demo")] == [3, 9]
+
+
+async def test_only_the_newest_of_a_flood_of_files_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    folder.mkdir()
+    for number in range(10_000):
+        (folder / f"{number}.yaml").touch()
+    assert list(await Store(tmp_path).unusable("demo")) == list(range(10_000 - MOST_READ, 10_000))
+
+
+async def test_many_who_bless_at_once_leave_whole_files_and_one_reference(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    async with anyio.create_task_group() as group:
+        for generation in (1, 2, 1, 2, 3):
+            group.start_soon(store.write, record(generation, pinned=True), "name: demo\n")
+    fresh = Store(tmp_path)
+    assert [one.generation for one in await fresh.records("demo")] == [1, 2, 3]
+    assert len([one for one in await fresh.records("demo") if one.pinned]) == 1
+    assert not list((tmp_path / "demo").glob(".*"))
+
+
+async def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "demo").write_text("a file where the folder was")
+    for ask in (Store(tmp_path).records, Store(tmp_path).reference, Store(tmp_path).unusable):
+        with pytest.raises(NotRead, match="cannot be read"):
+            await ask("demo")
+    assert await Store(tmp_path).newest("demo") == 0
+
+
+async def test_a_reader_that_comes_to_no_answer_is_not_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    await store.write(record(1, pinned=True))
+    monkeypatch.setattr(loading, "DEADLINE_S", 0.0)  # as where memory is gone and the child comes to nothing
+    with pytest.raises(NotRead):
+        await Store(tmp_path).reference("demo")
+    assert [one.pinned for one in await store.records("demo")] == [True], "what was read before is known"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from sparkd import clock
+from sparkd import clock, loading
 from sparkd.drift.form import RankForm, Side
 from sparkd.drifting.recording import Recording
 from sparkd.drifting.speed import Sample, slower
-from sparkd.drifting.store import Record, Store
+from sparkd.drifting.store import NotRead, Record, Store
 from sparkd.importers.live import Seen
 from sparkd.model.config import Deployment
 from sparkd.model.decision import Phase, SendCanary, State, WarmUp, Watch
@@ -104,6 +104,28 @@ async def test_what_could_not_be_read_whole_is_not_recorded(world: World, lacks:
     assert not world.recording.due(DEPLOYMENT, serving(601)), "it is not tried at every look"
 
 
+async def test_a_record_that_is_there_is_never_replaced_by_itself(world: World) -> None:
+    store = world.recording.store
+    path = await store.write(Record(deployment="demo", generation=5, note="mine", pinned=True, side=SEEN.side))
+    blessed = path.read_text()
+    for text in (blessed, blessed.replace("schema: 1", "schema: 2"), "{"):  # of a newer sparkd; being mended
+        path.write_text(text)
+        again = World(store.folder)
+        await again.recording.record(DEPLOYMENT, serving(601), SEEN, DEPLOYMENT)
+        assert (path.read_text(), again.heard) == (text, [])
+        assert not again.recording.due(DEPLOYMENT, serving(700))
+
+
+async def test_what_cannot_be_known_to_be_there_is_not_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = world.recording.store
+    path = await store.write(Record(deployment="demo", generation=5, note="mine", pinned=True, side=SEEN.side))
+    blessed = path.read_text()
+    monkeypatch.setattr(loading, "DEADLINE_S", 0.0)
+    with pytest.raises(NotRead):
+        await World(store.folder).recording.record(DEPLOYMENT, serving(601), SEEN, DEPLOYMENT)
+    assert path.read_text() == blessed
+
+
 async def test_a_busy_engine_is_not_measured(world: World) -> None:
     await world.recording.measure(DEPLOYMENT, serving(601), look(running=1.0))
     assert (world.asked, world.recording.samples("demo")) == (0, ())
@@ -123,15 +145,12 @@ async def test_the_deployment_file_is_kept_where_it_is_what_runs(world: World, t
     file.write_text("name: demo\n")
     running = replace(DEPLOYMENT, file=str(file))
     record = await world.recording.keep(running, 5, SEEN, running)
-    assert record is not None
     assert await world.recording.store.source(record) == "name: demo\n"
     edited = await world.recording.keep(running, 6, SEEN, replace(running, digest="d2"))
-    assert edited is not None
     assert await world.recording.store.source(edited) is None
     file.write_text("env: {HF_TOKEN: planted-0123456}\n")
     secret = replace(running, env={"HF_TOKEN": "planted-0123456"})
     hidden = await world.recording.keep(secret, 7, SEEN, secret)
-    assert hidden is not None
     assert await world.recording.store.source(hidden) is None
 
 
