@@ -12,6 +12,7 @@ from sparkd.drift.argv import read_argv
 from sparkd.drift.difference import Severity
 from sparkd.drift.known_good import as_yaml, from_plain
 from sparkd.drift.rules import Rule, rule_for, rules
+from sparkd.drift.veil import Veil
 from sparkd.drift.yaml import dump
 from sparkd.engines.flags import FlagTable, parse_table, shipped
 from sparkd.model.secret import HIDDEN
@@ -439,3 +440,9 @@ def test_yaml_keeps_every_text_a_text(value: str) -> None:
     assert not problems
     assert tree is not None
     assert tree.plain() == {"a": value, "b": [value], "c": [{"d": value}], "e": {value or "k": 1}}
+
+
+def test_a_long_word_without_a_secret_costs_no_time_to_look_through() -> None:
+    """A pattern that tries every beginning of a name took minutes for 100 KB, in which the daemon looked at nothing."""
+    long = "x" * 2_000_000
+    assert Veil(()).text(long + " HF_TOKEN=planted") == f"{long} HF_TOKEN=<redacted>"

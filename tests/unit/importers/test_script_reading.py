@@ -185,6 +185,44 @@ def test_loops_and_braces_without_end_are_given_up(tmp_path: Path) -> None:
     assert any("commands are followed" in gap.why for gap in side.gaps)
 
 
+WITHOUT_END = {
+    "a variable that doubles": "X=aaaaaaaaaa\n" + "X=$X$X\n" * 40 + "Y=$X\n" + "Y+=$Y\n" * 40 + "echo $Y",
+    "a list that doubles": "X=(a b)\n" + 'X=("${X[@]}" "${X[@]}")\n' * 30,
+    "words that double": "set -- a b\n" + 'set -- "$@" "$@"\n' * 30,
+    "loops around nothing": "for a in 1 2 3 4 5 6 7 8 9; do " * 12 + ":" + "; done" * 12,
+    "quotes within quotes": "X=" + '"$(' * 2000 + "a" + ')"' * 2000,
+    "defaults within defaults": "X=" + "${A:-" * 2000 + "a" + "}" * 2000,
+    "braces within braces": "echo " + "{a," * 1500 + "b" + "}" * 1500,
+}
+
+
+@pytest.mark.parametrize("text", WITHOUT_END.values(), ids=WITHOUT_END)
+def test_what_grows_without_end_is_given_up_and_said(text: str, tmp_path: Path) -> None:
+    write(tmp_path, text, "other.sh")
+    side = read_side(write(tmp_path, "vllm serve /m\nbash other.sh"))
+    assert side.ranks[0].model == "/m"
+    given_up = ("are left out", "is left out", "is cut off", "commands are followed", "nested too deep")
+    assert any(why in gap.why for gap in side.gaps for why in given_up)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "shift " + "9" * 5000,
+        "shift ²",
+        "echo ${²} $99999999999 ${" + "9" * 5000 + "}",
+        "docker run --shm-size " + "9" * 5000 + "g img true",
+        "docker run --mount 'a\rb\"c' img true",
+        "vllm serve /m --max-model-len " + "9" * 5000 + "k --port 1e999999999",
+        "vllm serve /m --compilation-config." + "a." * 3000 + "b 1",
+    ],
+)
+def test_numbers_and_names_beyond_reason_are_no_traceback(text: str, tmp_path: Path) -> None:
+    script = write(tmp_path, f"{text}\nvllm serve /m")
+    assert read_side(script).ranks[0].model == "/m"
+    compare(read_side(script), read_side(write(tmp_path, "vllm serve /n", "b.sh")))
+
+
 @pytest.mark.parametrize("text", ["", "echo hello", "docker run img sleep infinity", "\x00\x01"])
 def test_a_file_that_starts_no_engine_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(NotReadable, match="starts no engine"):
