@@ -65,7 +65,9 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _environment(deployment: Deployment) -> list[tuple[str, str]]:
+    """Flags count like variables: `--api-key` is a secret."""
     pairs = list(deployment.env.items())
+    pairs += ((name.replace("-", "_"), str(value)) for name, value in deployment.args.items())
     for values in deployment.node_env.values():
         pairs += values.items()
     return pairs

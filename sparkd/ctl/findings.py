@@ -14,7 +14,7 @@ COLOURS = {"breaks": "red", "slows": "yellow", "unknown": "cyan", "benign": "dim
 def screen(drift: Drift, term: Terminal) -> list[str]:
     """Two headings, every difference with why and what to do, a verdict, and what was not compared."""
     found = drift.findings
-    lines = [term.paint(f"--- {drift.against}", "red"), term.paint(f"+++ {drift.live}", "green")]
+    lines = [term.paint(f"--- {seen(drift.against)}", "red"), term.paint(f"+++ {seen(drift.live)}", "green")]
     for one in found:
         lines += ["", *_difference(one, term)]
     counts = {severity: sum(one.severity == severity for one in found) for severity in COLOURS}
@@ -23,7 +23,7 @@ def screen(drift: Drift, term: Terminal) -> list[str]:
     whole = f"{count(len(found), 'difference')}: {listing(said)}." if found else "No difference in what was compared."
     lines += ["", *(term.paint(line, colour) for line in wrap(whole, term.width))]
     for text in drift.not_compared:
-        lines += [term.paint(line, "dim") for line in wrap(f"Not compared, {text}.", term.width)]
+        lines += [term.paint(line, "dim") for line in wrap(f"Not compared, {seen(text)}.", term.width)]
     return lines
 
 
@@ -31,12 +31,17 @@ def _difference(one: Difference, term: Terminal) -> Iterator[str]:
     place = "" if one.rank is None else f", rank {one.rank}" + (f" on {one.node}" if one.node else "")
     yield (
         term.paint(f"{one.severity:<8}", COLOURS.get(one.severity, ""))
-        + term.paint(f"{one.name}", "bold")
+        + term.paint(seen(one.name), "bold")
         + f" ({one.kind}{place})"
     )
     if one.known is not None or one.live is not None:
-        yield term.paint(f"  - {short(one.known)}", "red")
-        yield term.paint(f"  + {short(one.live)}", "green")
+        yield term.paint(f"  - {seen(short(one.known))}", "red")
+        yield term.paint(f"  + {seen(short(one.live))}", "green")
     for label, text in (("why", one.why), ("fix", one.fix)):
         if text:
-            yield from labelled(label, text, term)
+            yield from labelled(label, seen(text), term)
+
+
+def seen(text: str) -> str:
+    """With an escape for what would move the cursor, or would not be seen: it may be all the difference there is."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -21,6 +23,7 @@ from sparkd.ctl.drift_answers import Record, Records
 from sparkd.ctl.errors import CtlError, NotConfirmed, Usage
 from sparkd.ctl.names import pick
 from sparkd.ctl.text import Cell, Terminal, clean, say, table, terminal
+from sparkd.model.secret import HIDDEN, is_secret
 
 
 class NotWritten(CtlError):
@@ -99,19 +102,19 @@ def roll_back(api: Api, name: str | None, generation: int | None, yes: bool, as_
         raise Usage(
             f"the deployment file of {said} was not kept", f"what it ran: sparkd ctl known-good show {found.deployment}"
         )
-    path = Path(found.file)
-    try:
-        now = path.read_text("utf-8") if path.exists() else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotWritten(f"{path} cannot be read: {error}", "sudo sparkd ctl known-good rollback") from None
-    if now == found.deployment_file:
-        say(f"{path} is already that of {said}; nothing was changed.")
-        return 0
-    _confirm(path, now, found.deployment_file, said, yes)
-    backup = _write(path, found.deployment_file)
+    path = Path(os.path.realpath(found.file))  # a link into a repository stays one
+    again = f"sudo sparkd ctl known-good rollback {found.deployment} --generation {found.generation}"
+    now, backup = _text(path, again), None
+    if now != found.deployment_file:
+        _confirm(path, now or "", found.deployment_file, said, yes)
+        if _text(path, again) != now:
+            raise NotConfirmed(f"{path} was changed by somebody else meanwhile, nothing was written", "ask again")
+        backup = _write(path, found.deployment_file, again)
     if as_json:
         print(json.dumps({"schema": 1, "deployment": found.deployment, "generation": found.generation,
                           "file": str(path), "backup": None if backup is None else str(backup)}, indent=2))  # fmt: skip
+    elif now == found.deployment_file:
+        say(f"{path} is already that of {said}; nothing was changed.")
     else:
         kept = f"; the one before is {backup}" if backup is not None else ""
         say(f"{path} is that of {said} again{kept}. It counts from the next start on:")
@@ -119,11 +122,22 @@ def roll_back(api: Api, name: str | None, generation: int | None, yes: bool, as_
     return 0
 
 
+def _text(path: Path, again: str) -> str | None:
+    """What the file says, line ends and all; None where there is none."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotWritten(f"{path} cannot be read: {error}", again) from None
+
+
 def _confirm(path: Path, now: str, then: str, said: str, yes: bool) -> None:
     lines = difflib.unified_diff(now.splitlines(), then.splitlines(), str(path), said, lineterm="")
     term = terminal(sys.stderr)
     colours = {"+": "green", "-": "red"}
-    print("\n".join(term.paint(clean(line), colours.get(line[:1], "")) for line in lines), file=sys.stderr)
+    lines = (_VALUE.sub(_hidden, clean(line)) for line in lines)
+    print("\n".join(term.paint(line, colours.get(line[:1], "")) for line in lines), file=sys.stderr)
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -137,14 +151,25 @@ def _confirm(path: Path, now: str, then: str, said: str, yes: bool) -> None:
         raise NotConfirmed("not confirmed, nothing was changed")
 
 
-def _write(path: Path, text: str) -> Path | None:
+_VALUE = re.compile(r"(?<![\w-])([\w-]+)([\"']?\s*[:=]\s*)(\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s,{}\[\]]+)")
+
+
+def _hidden(match: re.Match[str]) -> str:
+    """A secret by its name is for the file alone, not for whoever looks at the screen."""
+    return f"{match[1]}{match[2]}{HIDDEN}" if is_secret(match[1].replace("-", "_")) else match[0]
+
+
+def _write(path: Path, text: str, again: str) -> Path | None:
     """Whole or not at all, with the rights of the file before. The backup's name is none that is read as a deployment."""
     fresh = path.with_name(f".{path.name}.new")
     backup = None
     try:
-        fresh.write_text(text, "utf-8")
+        with fresh.open("wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
         if path.exists():
-            backup = path.with_name(f"{path.name}.{time.strftime('%Y-%m-%dT%H-%M-%SZ', time.gmtime())}.bak")
+            backup = _unused(path)
             shutil.copy2(path, backup)
             about = path.stat()
             os.chmod(fresh, about.st_mode & 0o7777)
@@ -152,10 +177,17 @@ def _write(path: Path, text: str) -> Path | None:
         fresh.replace(path)
     except OSError as error:
         fresh.unlink(missing_ok=True)
-        raise NotWritten(
-            f"{path} cannot be written: {error.strerror or error}", "use the account that may: sudo"
-        ) from None
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        fix = "free the disk, and ask again" if full else again
+        raise NotWritten(f"{path} cannot be written: {error.strerror or error}", fix) from None
     return backup
+
+
+def _unused(path: Path) -> Path:
+    """A name for the file as it is now: a second one within one second takes the place of none."""
+    moment = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime())
+    names = (path.with_name(f"{path.name}.{moment}{number}.bak") for number in ("", *(f"-{at}" for at in range(2, 99))))
+    return next(name for name in names if not name.exists())
 
 
 # --------------------------------------------------------------------------------------------------------------- asked

@@ -13,7 +13,7 @@ from sparkd.drift.form import Gap, RankForm, Side
 from sparkd.drift.judge import judge
 from sparkd.drift.rules import OF_ENGINE, matches
 from sparkd.drift.values import same
-from sparkd.drift.veil import Veil, hides
+from sparkd.drift.veil import Veil, hides, without_passwords
 from sparkd.engines.flags import FlagTable
 from sparkd.model.rank import IDENTITY
 from sparkd.model.secret import HIDDEN
@@ -133,14 +133,14 @@ def _value(name: str, known: Any, live: Any) -> Iterator[_Change]:
     if isinstance(known, Mapping) and isinstance(live, Mapping):
         for key in sorted({*known, *live}):
             yield from _value(f"{name}.{key}", known.get(key), live.get(key))
-    elif not same(known, live):
+    elif not same(known, live) and not _cannot_tell(name.rpartition(".")[2], known, live):
         yield name, known, live
 
 
 def _env(known: RankForm, live: RankForm) -> Iterator[_Change]:
     for name in sorted({*known.env, *live.env} - set(IDENTITY)):
         one, other = known.env.get(name), live.env.get(name)
-        if one == other or (hides(name) and _cannot_tell(one, other)):
+        if one == other or _cannot_tell(name, one, other):
             continue
         whole_alone = known.env_whole is not live.env_whole and (one is None) is not known.env_whole
         absent = one is None or other is None
@@ -149,9 +149,13 @@ def _env(known: RankForm, live: RankForm) -> Iterator[_Change]:
         yield name, one, other
 
 
-def _cannot_tell(one: str | None, other: str | None) -> bool:
+def _cannot_tell(name: str, one: Any, other: Any) -> bool:
     """A secret that one side only refers to."""
-    return one is not None and other is not None and any(value == HIDDEN or value[:1] in "<$" for value in (one, other))
+    if not isinstance(one, str) or not isinstance(other, str):
+        return False
+    if hides(name):
+        return any(value == HIDDEN or value[:1] in "<$" for value in (one, other))
+    return HIDDEN in one + other and without_passwords(one) == without_passwords(other)
 
 
 def _image(known: RankForm, live: RankForm) -> Iterator[_Change]:

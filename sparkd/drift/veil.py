@@ -21,6 +21,9 @@ _NAMED = re.compile(
 )
 """A secret's name and its value in any text: `export HF_TOKEN=…`, `--api-key …`, `"access_key": "…"`."""
 
+_IN_ADDRESS = re.compile(r"(?<=://)([^\s/:@'\"]*:)[^\s/@'\"]+(?=@)")
+"""The password in `postgres://user:password@host`."""
+
 
 def hides(name: str) -> bool:
     """Flags count like variables: `--api-key` is a secret, `--max-num-batched-tokens` is none."""
@@ -41,7 +44,7 @@ class Veil:
     def text(self, text: str) -> str:
         for value in self.values:
             text = text.replace(value, HIDDEN)
-        return _NAMED.sub(lambda match: match[1] + HIDDEN, text)
+        return _NAMED.sub(lambda match: match[1] + HIDDEN, without_passwords(text))
 
     def value(self, value: Any, name: str = "") -> Any:
         """A JSON value with the values of secret names, and the known secrets anywhere, hidden."""
@@ -54,6 +57,10 @@ class Veil:
         if isinstance(value, list | tuple):
             return [self.value(one) for one in value]
         return value if isinstance(value, int | float) else self.text(str(value))
+
+
+def without_passwords(text: str) -> str:
+    return _IN_ADDRESS.sub(lambda match: match[1] + HIDDEN, text) if "://" in text else text
 
 
 def veiled(form: RankForm) -> RankForm:

@@ -21,7 +21,7 @@ def fix(kind: str, name: str, known: Any, live: Any) -> str:
     if kind == "flag":
         return _flag(name, known, live)
     if kind == "env":
-        return f"unset {name}" if known is None else f"set {name}={shlex.quote(str(known))}"
+        return f"unset {name}" if known is None else f"set {name}={_quoted(str(known))}"
     if kind == "unit" and " " in name:
         return f"look at {name.partition(' ')[0]}: it said {short(known)}"
     if kind == "unit":
@@ -43,8 +43,16 @@ def _flag(name: str, known: Any, live: Any) -> str:
         return WHOLE_JSON
     bare = name.removeprefix("--")
     if known is not None:
-        return f"give `{shlex.join(spelled(bare, known))}` again"
+        return f"give `{' '.join(map(_quoted, spelled(bare, known)))}` again"
     return f"leave `{'--no-' + bare if live is False else name}` out"
+
+
+def _quoted(text: str) -> str:
+    """For a shell; what nobody sees or would not survive being copied is an escape, as bash reads it."""
+    if text.isprintable():
+        return shlex.quote(text)
+    plain = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{''.join(one if one.isprintable() else ascii(one)[1:-1] for one in plain)}'"
 
 
 def _file(name: str, known: Any) -> str:

@@ -176,7 +176,7 @@ def _host(scene: Scene, node: str, runs: bool) -> Iterator[tuple[str, Any]]:
         yield from sorted(versions.items())
     docker = scene.fact(node, INSPECTED)
     if not isinstance(docker, Unknown) and scene.deployment.runtime == "docker":
-        yield "docker", docker.version
+        yield "docker", ".".join(docker.version.split(".")[:2])  # a third part is repairs
     yield from _links(scene, node)
     yield from _swap(scene, node, runs)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sparkd.drift.container import created, mounted
 from sparkd.drift.form import RankForm
+from sparkd.drift.values import path
 from sparkd.importers import programs
 from sparkd.importers.docker_run import Container
 from sparkd.importers.scope import Scope
@@ -15,6 +17,8 @@ from sparkd.importers.script import Shell, World
 from sparkd.model.rank import LABEL_RANK
 
 Json = Mapping[str, Any]
+_UNNAMED = re.compile("[0-9a-f]{64}")
+"""What Docker calls a volume that nobody has named."""
 
 
 def looks_like_inspect(value: object) -> bool:
@@ -48,7 +52,7 @@ def _container(one: Json, image: Json | None, file: str, world: World) -> None:
         name=str(one.get("Name", "")).lstrip("/"),
         image=str(config.get("Image", "")),
         spec=_spec(one, own),
-        mounts=_mounts(one),
+        mounts=_mounts(one, own),
     )
     before = len(world.ranks)
     scope = Scope(vars=dict(env), exported=set(env))
@@ -123,13 +127,14 @@ def _gpus(host: Json) -> str | None:
     return "all" if host.get("Runtime") == "nvidia" else None
 
 
-def _mounts(one: Json) -> dict[str, Any]:
-    now = [
-        (
-            str(each.get("Name") if each.get("Type") == "volume" else each.get("Source", "")),
-            each.get("Destination"),
-            each,
-        )
-        for each in one.get("Mounts") or ()
-    ]
-    return mounted((source, str(target), each.get("RW") is False) for source, target, each in now)
+def _mounts(one: Json, own: Json) -> dict[str, Any]:
+    """Without the volumes that Docker makes by itself because the image says so: no two containers have the same."""
+    declared = {path(str(target)) for target in own.get("Volumes") or ()}
+    found = []
+    for each in one.get("Mounts") or ():
+        target, source = str(each.get("Destination")), str(each.get("Source", ""))
+        if each.get("Type") == "volume":
+            source = "" if _UNNAMED.fullmatch(str(each.get("Name"))) else str(each.get("Name"))
+        if source or path(target) not in declared:
+            found.append((source, target, each.get("RW") is False))
+    return mounted(found)

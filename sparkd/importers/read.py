@@ -11,6 +11,7 @@ from typing import Any
 from sparkd.drift.form import Gap, RankForm, Side
 from sparkd.drift.known_good import KIND as KNOWN_GOOD
 from sparkd.drift.known_good import from_plain
+from sparkd.drift.veil import Veil
 from sparkd.errors import SparkdError
 from sparkd.importers import deployment, inspect, unit
 from sparkd.importers.scope import Scope
@@ -138,7 +139,7 @@ def _side(path: Path, kind: str, world: World) -> Side:
             )
         by_rank.setdefault(form.rank, form)
     if not by_rank:
-        where = f" ({gaps[0].where}: {gaps[0].why})" if gaps else ""
+        where = f" ({gaps[0].where}: {Veil(()).text(gaps[0].why)})" if gaps else ""
         raise NotReadable(f"{path} starts no engine{where}")
     return Side(label=str(path), kind=kind, ranks=tuple(by_rank[rank] for rank in sorted(by_rank)), gaps=tuple(gaps))
 

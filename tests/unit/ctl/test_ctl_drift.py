@@ -224,6 +224,36 @@ def test_a_rollback_hides_no_line_of_what_it_would_write(tmp_path: Path) -> None
     assert "\x1b[8m" not in asked.text
 
 
+def test_a_rollback_shows_no_secret_and_tells_what_may_be_pasted(tmp_path: Path) -> None:
+    file = tmp_path / "ds4-flash.yaml"
+    file.write_text(
+        "env: {HF_TOKEN: hf-planted, A: b}\nargs:\n  api-key: 'sk-planted x'\n  max-num-batched-tokens: 8192\n"
+    )
+    with daemon(serving()) as server:
+        server.answers = recorded(file, "name: x\n")
+        asked = sparkd(server.socket_path, "ctl", "known-good", "rollback")
+    assert "planted" not in asked.stderr
+    assert "-env: {HF_TOKEN: <redacted>, A: b}" in asked.stderr
+    assert "max-num-batched-tokens: 8192" in asked.stderr
+
+
+def test_a_rollback_goes_through_a_link_and_keeps_every_file_before(tmp_path: Path) -> None:
+    repository = tmp_path / "git" / "x.yaml"
+    repository.parent.mkdir()
+    repository.write_bytes(b"name: x\r\n")
+    file = tmp_path / "ds4-flash.yaml"
+    file.symlink_to(repository)
+    with daemon(serving()) as server:
+        for text in ("name: x\n", "name: y\n", "name: z\n"):
+            server.answers = recorded(file, text)
+            assert sparkd(server.socket_path, "ctl", "known-good", "rollback", "--yes").returncode == 0
+        same = sparkd(server.socket_path, "ctl", "known-good", "rollback", "--yes", "--json")
+    assert (file.is_symlink(), repository.read_text()) == (True, "name: z\n")
+    kept = {path.read_bytes() for path in repository.parent.iterdir() if path != repository}
+    assert kept == {b"name: x\r\n", b"name: x\n", b"name: y\n"}
+    assert json.loads(same.stdout)["backup"] is None
+
+
 def test_a_rollback_where_nothing_is_to_be_done_or_nothing_was_kept(tmp_path: Path) -> None:
     file = tmp_path / "ds4-flash.yaml"
     file.write_text("name: x\n")

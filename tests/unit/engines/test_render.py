@@ -200,3 +200,8 @@ def test_sizes(text: str, size: int) -> None:
 def test_no_sizes(text: str) -> None:
     with pytest.raises(ValueError, match="is no size"):
         parse_size(text)
+
+
+def test_more_bytes_than_there_can_be_is_no_size() -> None:
+    with pytest.raises(ValueError, match="more than there can be"):
+        parse_size("9" * 400 + "g")

@@ -126,5 +126,28 @@ def test_secrets_are_on_no_screen(tmp_path: Path) -> None:
             assert "HF_TOKEN" in result.output
 
 
+def test_secrets_are_in_no_refusal_and_in_no_address(tmp_path: Path) -> None:
+    (tmp_path / "a.sh").write_text("$(get --api-key sk-planted https://u:planted@h/) serve /m\n")
+    (tmp_path / "b.sh").write_text("export DB=postgres://u:planted@h/db\nvllm serve /m --max-num-batched-tokens 8192\n")
+    (tmp_path / "c.sh").write_text("export DB=postgres://u:planted@other/db\nvllm serve /m\n")
+    refused, apart = run(tmp_path / "a.sh", tmp_path / "b.sh"), run(tmp_path / "b.sh", tmp_path / "c.sh")
+    assert (refused.exit_code, apart.exit_code) == (2, 5)
+    assert "planted" not in refused.output + apart.output
+    assert "postgres://u:<redacted>@other/db" in apart.output
+    assert "8192" in apart.output
+
+
+def test_what_would_not_be_seen_is_an_escape_and_the_fix_can_be_pasted(tmp_path: Path) -> None:
+    (tmp_path / "a.sh").write_text("export X=$'a\\e[31m\\xa0\\u200b\\n\\'q\\\\' Y='a b'\nvllm serve /m\n")
+    (tmp_path / "b.sh").write_text("export X=1 Y='a\xa0b'\nvllm serve /m\n")
+    result = run(tmp_path / "a.sh", tmp_path / "b.sh")
+    assert all(line.isprintable() for line in result.stdout.splitlines())
+    assert "  - a\\x1b[31m\\xa0\\u200b\\n'q" in result.stdout
+    assert "  + a\\xa0b" in result.stdout
+    fix = next(line for line in result.stdout.splitlines() if "set X=" in line).partition("set ")[2]
+    (tmp_path / "fixed.sh").write_text(f"export Y='a b'\nexport {fix}\nvllm serve /m\n")
+    assert run(tmp_path / "a.sh", tmp_path / "fixed.sh").exit_code == 0
+
+
 def test_the_kinds_of_the_command_are_those_of_the_readers() -> None:
     assert KIND_NAMES == KINDS

@@ -14,6 +14,7 @@ from sparkd.drift.argv import read_argv
 from sparkd.drift.known_good import as_yaml
 from sparkd.engines.args import words
 from sparkd.engines.flags import shipped
+from sparkd.importers import inspect
 from sparkd.importers.read import NotReadable, detect, read_side
 from sparkd.importers.to_deployment import to_deployment
 
@@ -356,3 +357,15 @@ def test_secrets_become_references() -> None:
     kept = replace(form, env={"HF_TOKEN": "<from /run/t>"})
     values: Any = to_deployment(Side(label="x", kind="deployment", ranks=(kept,)), "x").values
     assert values["secrets"] == {"HF_TOKEN": {"file": "/run/t"}}
+
+
+def test_a_volume_that_docker_makes_by_itself_is_another_in_every_container() -> None:
+    def made(name: str, target: str) -> RankForm:
+        mounts = [{"Type": "volume", "Name": name, "Source": f"/var/lib/docker/{name}", "Destination": target}]
+        one = {"Config": {"Cmd": ["vllm", "serve", "/m"], "Image": "img:1"}, "HostConfig": {}, "Mounts": mounts}
+        return inspect.form(one, {"Config": {"Volumes": {"/data/": {}}}})
+
+    declared, by_hand = (made(sign * 64, "/data") for sign in "ab")
+    assert declared == by_hand == replace(declared, mounts={}), "the image says so; no file that starts it does"
+    assert made("a" * 64, "/more") == made("b" * 64, "/more") == replace(declared, mounts={"/more": ""})
+    assert made("named", "/data").mounts == {"/data": "named"}
