@@ -34,7 +34,7 @@ def known_name(name: str, known: Iterable[str], what: str) -> str:
 
 def operation(raw: bytes, verb: str, nodes: Iterable[str], by: str) -> Operation:
     """The body of a POST. An empty body means the defaults. Raises Invalid."""
-    body = _object(raw)
+    body = _object(raw, _FIELDS)
     for key in body:
         if key not in _FIELDS:
             raise Invalid(f"unknown key {key[:100]!r}", suggestion(key, _FIELDS, "keys"))
@@ -54,7 +54,7 @@ def operation(raw: bytes, verb: str, nodes: Iterable[str], by: str) -> Operation
 
 def message(raw: bytes) -> str:
     """The `message` of a body that may hold nothing else. Raises Invalid."""
-    body = _object(raw)
+    body = _object(raw, ("message",))
     for key in body:
         if key != "message":
             raise Invalid(f"unknown key {key[:100]!r}", suggestion(key, ("message",), "keys"))
@@ -63,7 +63,7 @@ def message(raw: bytes) -> str:
 
 def blessing(raw: bytes) -> tuple[int | None, str]:
     """`generation` (null: what runs now) and `note` of a body. Raises Invalid."""
-    body = _object(raw)
+    body = _object(raw, ("generation", "note"))
     for key in body:
         if key not in ("generation", "note"):
             raise Invalid(f"unknown key {key[:100]!r}", suggestion(key, ("generation", "note"), "keys"))
@@ -102,15 +102,15 @@ def truth(query: Mapping[str, str], key: str) -> bool:
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-def _object(raw: bytes) -> dict[str, Any]:
+def _object(raw: bytes, keys: Iterable[str]) -> dict[str, Any]:
     if not raw.strip():
         return {}
     try:
         body = json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"the body is no JSON: {str(error)[:100]}", f"an object with {', '.join(_FIELDS)}") from error
+        raise Invalid(f"the body is no JSON: {str(error)[:100]}", f"an object with {', '.join(keys)}") from error
     if not isinstance(body, dict):
-        raise Invalid(f"the body is a JSON {type(body).__name__}", f"an object with {', '.join(_FIELDS)}")
+        raise Invalid(f"the body is a JSON {type(body).__name__}", f"an object with {', '.join(keys)}")
     return body
 
 

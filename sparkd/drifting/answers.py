@@ -13,7 +13,7 @@ from sparkd.drift import between
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.report import Drift
 from sparkd.drifting.drifter import Drifter, NothingToCompare
-from sparkd.drifting.store import NotRead, Record
+from sparkd.drifting.store import NotRead, Record, chosen
 from sparkd.importers.around import metadata
 from sparkd.importers.live import live
 from sparkd.model.decision import Phase
@@ -91,11 +91,10 @@ class Drifts:
         """Raises Unread, as all that is asked about records."""
         store = self._drifter.store
         try:
-            records, reference = await store.records(self.name), await store.reference(self.name)
-            unusable = await store.unusable(self.name)
+            records, unusable = await store.records(self.name), await store.unusable(self.name)
         except NotRead as error:
             raise _unread(error) from error
-        rows = [{**one.as_json(), "reference": one == reference} for one in records]
+        rows = [{**one.as_json(), "reference": one == chosen(records)} for one in records]
         files = {str(store.path(self.name, number)): why for number, why in unusable.items()}
         return {"schema": 1, "deployment": self.name, "known_good": rows, "unusable": files}
 
@@ -187,4 +186,4 @@ class Drifts:
 
 
 def _unread(error: NotRead) -> Unread:
-    return Unread(f"what worked is not known now: {error}", "see why in the log of sparkd; then ask again")
+    return Unread(f"what worked is not known now: {error}", "mend that, then ask again")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -103,10 +103,13 @@ class Store:
             self._known[path] = stamp, found
 
     async def reference(self, deployment: str) -> Record | None:
-        """What everything is compared with: the pinned record, else the newest. Raises NotRead."""
-        found = await self.records(deployment)
-        pinned = [one for one in found if one.pinned]
-        return next(reversed(pinned or found), None)
+        """What everything is compared with. Raises NotRead, also where there are files and none of them is a record."""
+        found = await self._all(deployment)
+        records = [one for one in found.values() if isinstance(one, Record)]
+        if found and not records:
+            number, why = max(found.items())
+            raise NotRead(f"{self.path(deployment, number)} is no record: {why}")
+        return chosen(records)
 
     async def write(self, record: Record, source: str | None = None) -> Path:
         """Keep it, with the text of its deployment file; old ones that nobody blessed go. Raises OSError, NotRead."""
@@ -154,6 +157,12 @@ class Store:
             return await anyio.to_thread.run_sync(_text, _beside(self.path(record.deployment, record.generation)))
         except OSError:
             return None
+
+
+def chosen(records: Sequence[Record]) -> Record | None:
+    """What everything is compared with, of records in their order: the pinned one, else the newest."""
+    pinned = [one for one in records if one.pinned]
+    return next(reversed(pinned or records), None)
 
 
 async def _values(paths: list[Path]) -> dict[str, Any]:

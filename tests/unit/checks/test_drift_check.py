@@ -13,6 +13,7 @@ from sparkd.drift import Difference, Severity
 from sparkd.drift.report import Drift
 from sparkd.model.check import Finding
 from sparkd.model.policy import Policy
+from sparkd.model.snapshot import Unknown
 
 FORK = Difference(
     severity=Severity.BREAKS, kind="env", name="VLLM_WORKER_MULTIPROC_METHOD", live="fork", why="forked workers die"
@@ -58,3 +59,10 @@ def test_it_can_be_off() -> None:
 @pytest.mark.parametrize("kind", ["flag", "host"])
 def test_a_node_that_has_just_booted_may_lack_something_still(kind: str) -> None:
     assert found(replace(FORK, kind=kind, node="spark1"), policy="refuse")[0].not_yet is (kind == "host")
+
+
+def test_records_that_cannot_be_read_are_said_and_stop_nothing() -> None:
+    at = replace(scene(policy=Policy(drift="refuse")), drift=Unknown("4.yaml is no record", 0.0))
+    (said, *_) = run.evaluate([drift.CHECK], at, {})
+    assert (said.status, said.text) == ("warn", "what worked is not known now: 4.yaml is no record")
+    assert said.fix == f"sparkd ctl known-good list {at.deployment.name}"

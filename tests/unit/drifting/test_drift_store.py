@@ -188,8 +188,12 @@ async def test_many_who_bless_at_once_leave_whole_files_and_one_reference(tmp_pa
     assert not list((tmp_path / "demo").glob(".*"))
 
 
-async def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_used_is_not_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "demo").write_text("a file where the folder was")
+    (tmp_path / "hurt").mkdir()
+    (tmp_path / "hurt" / "4.yaml").write_text("schema: 1\n")  # the power went
+    with pytest.raises(NotRead, match=r"4\.yaml is no record: not a known-good record"):
+        await Store(tmp_path).reference("hurt")
     for ask in (Store(tmp_path).records, Store(tmp_path).reference, Store(tmp_path).unusable):
         with pytest.raises(NotRead, match="cannot be read"):
             await ask("demo")
