@@ -21,7 +21,8 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
     for node, segments in scene.each(SHM):
         left = [one for one in segments if one.holders == 0]
         if left:
-            text = f"{len(left)} segments in /dev/shm on {node} ({spoken(sum(one.size_bytes for one in left))}) are held by nobody"
+            many, verb = ("1 segment", "is") if len(left) == 1 else (f"{len(left)} segments", "are")
+            text = f"{many} in /dev/shm on {node} ({spoken(sum(one.size_bytes for one in left))}) {verb} held by nobody"
             seen = tuple(f"{one.name} {one.size_bytes}" for one in left[:8])
             yield Trouble(node, text, "sparkd unlinks them before the next start", seen, mild=True)
     for node, ipc in scene.each(IPC):

@@ -14,6 +14,9 @@ from sparkd.model.decision import ProcessTarget
 from sparkd.model.rank import unit_name
 from sparkd.model.snapshot import Boot, EngineProcess, NodeView, Unknown
 
+NAME_CHARS = 60
+"""Of a title in a sentence: a process may call itself anything."""
+
 
 @dataclass(frozen=True, slots=True)
 class Whose:
@@ -26,7 +29,7 @@ class Whose:
 
     @property
     def name(self) -> str:
-        return f"{self.process.title.split(' ')[0]} (pid {self.process.pid})"
+        return f"{self.process.title.split(' ')[0][:NAME_CHARS]} (pid {self.process.pid})"
 
     @property
     def words(self) -> str:

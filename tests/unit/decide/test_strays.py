@@ -73,6 +73,11 @@ def test_nothing_is_ended_in_an_unknown_boot() -> None:
     assert strays.target(stray(), view) is None
 
 
+def test_a_long_title_does_not_fill_the_sentence() -> None:
+    found = strays.whose(stray(title="VLLM::" + "x" * 8000), node("spark1"), OWNER)
+    assert len(found.words) < 100
+
+
 def test_a_unit_of_a_persons_own_systemd_is_ended_there() -> None:
     found = strays.whose(stray(owner="user@1000.service/vllm.service"), node("spark1"), OWNER)
     assert found.where == " of vllm.service"
