@@ -14,7 +14,17 @@ _TMPFS = re.compile(r"tmpfs (\d+) (/.*)")
 _PROCESS = re.compile(rf"process {HEAD} (.+)")
 _KNOWN = ("MemFree", "Buffers", "Cached", "AnonPages", "Slab")
 """Every kernel has these; all of it that is not MemTotal is somebody's."""
-_MORE = ("SwapCached", "KernelStack", "PageTables", "SecPageTables", "VmallocUsed", "Percpu", "Hugetlb")
+_MORE = (
+    "SwapCached",
+    "KernelStack",
+    "PageTables",
+    "SecPageTables",
+    "VmallocUsed",
+    "Percpu",
+    "Hugetlb",
+    "Zswap",
+    "Zram",
+)
 
 
 def parse(text: str) -> Holders:

@@ -6,6 +6,7 @@ one can only be told by comparing with the time before the first engine.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from typing import Mapping
@@ -14,8 +15,9 @@ from sparkd.node import log, procfs
 
 KEYS = (
     *("MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapCached", "AnonPages", "Shmem", "Slab"),
-    *("KernelStack", "PageTables", "SecPageTables", "VmallocUsed", "Percpu", "Hugetlb"),
+    *("KernelStack", "PageTables", "SecPageTables", "VmallocUsed", "Percpu", "Hugetlb", "Zswap"),
 )
+ZRAM = "/sys/block/zram*/mm_stat"
 YOUNG_S = 600.0
 """Later than this after a boot an engine may have come and gone already."""
 FILE = "boot-memory.json"
@@ -24,10 +26,22 @@ _RECORDED: dict[str, int] = {}
 
 
 def figures() -> dict[str, int]:
-    """Those of KEYS that this kernel has."""
+    """Those of KEYS that this kernel has, and Zram."""
     lines = procfs.read("/proc/meminfo").decode("ascii").splitlines()
     pairs = (line.partition(":") for line in lines)
-    return {name: int(rest.split()[0]) * 1024 for name, _, rest in pairs if name in KEYS}
+    found = {name: int(rest.split()[0]) * 1024 for name, _, rest in pairs if name in KEYS}
+    return {**found, "Zram": zram()}
+
+
+def zram() -> int:
+    """Bytes of memory that compressed swap devices take, which /proc/meminfo does not tell (zram: mm_stat, third field)."""
+    total = 0
+    for path in glob.glob(ZRAM):
+        try:
+            total += int(procfs.read(path).split()[2])
+        except (OSError, IndexError):  # a device that is being set up or removed
+            continue
+    return total
 
 
 def recorded() -> Mapping[str, int]:

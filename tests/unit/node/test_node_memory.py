@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sparkd.facts import caches, engines, holders, ipc, memory, pressure
+from sparkd.facts.holders import unaccounted
 from sparkd.model.snapshot import EngineProcess
 from sparkd.node import boot_memory, cgroups, emptying, procfs
 from sparkd.node.probes import ipc as ipc_probe
@@ -170,6 +171,17 @@ def test_the_figures_right_after_a_boot_are_kept_for_that_boot(tmp_path: Path, m
     assert boot_memory.recorded()["MemTotal"] == first["MemTotal"]
     boot_memory.record(str(tmp_path), old)
     assert boot_memory.recorded() == {}, "that was another boot"
+
+
+def test_compressed_swap_is_no_leak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in /proc/meminfo says where that memory is: it would be taken for the driver's, that only a reboot brings back."""
+    for name, text in (("zram0", "9 8 4096 0 5000 1 0 0 0\n"), ("zram1", "9 8 8192 0 9000 1 0 0 0\n"), ("zram2", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mm_stat").write_text(text)
+    monkeypatch.setattr(boot_memory, "ZRAM", f"{tmp_path}/zram*/mm_stat")
+    assert boot_memory.figures()["Zram"] == 4096 + 8192
+    known = dict.fromkeys(("MemFree", "Buffers", "Cached", "AnonPages", "Slab"), 0)
+    assert unaccounted({"MemTotal": 20000, **known, "Zram": 12288}) == 20000 - 12288
 
 
 def test_pressure_is_this_machines(node: Connection) -> None:
