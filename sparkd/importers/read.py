@@ -56,6 +56,8 @@ def detect(path: Path, text: str) -> str:
         return KNOWN_GOOD
     if values is not None and "engine" in values and "nodes" in values:
         return "deployment"
+    if values is not None and isinstance(values.get("services"), dict):
+        raise NotReadable(f"{path} is for docker compose; compare what it makes: docker inspect CONTAINER > now.json")
     return "script"
 
 
@@ -124,6 +126,7 @@ def _folder(path: Path, kind: str | None, config: Path | None, given: Mapping[st
                 if file not in used:
                     whole.ranks += [form for form in world.ranks if form not in whole.ranks]
                     whole.gaps += world.gaps
+                    whole.missed += world.missed
     return _side(path, "folder", whole)
 
 
@@ -139,6 +142,7 @@ def _side(path: Path, kind: str, world: World) -> Side:
             )
         by_rank.setdefault(form.rank, form)
     if not by_rank:
+        gaps += world.missed
         where = f" ({gaps[0].where}: {Veil(()).text(gaps[0].why)})" if gaps else ""
         raise NotReadable(f"{path} starts no engine{where}")
     return Side(label=str(path), kind=kind, ranks=tuple(by_rank[rank] for rank in sorted(by_rank)), gaps=tuple(gaps))

@@ -5,7 +5,7 @@ Each layer does to the words what it does in truth, so JSON that loses its quote
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -43,6 +43,8 @@ class World:
     containers: dict[tuple[str | None, str], Container] = field(default_factory=dict)
     ranks: list[RankForm] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    missed: list[Gap] = field(default_factory=list)
+    """Commands that seem to start an engine in a way that is not followed: worth a word where nothing else does."""
     commands: int = 0
     given: Mapping[str, str] = field(default_factory=dict)
     """Variables that a person says the shell around has."""
@@ -159,6 +161,8 @@ class Shell:
             self.world.gap(self.where, "", f"{rest[0]} is not known, and neither is what it runs")
         elif rest and "/" in rest[0] and (found_file := self.world.find(rest[0])):
             self.script(found_file, rest[1:])
+        elif any("vllm serve" in word for word in rest) or any(map(programs.engine, _tails(rest))):
+            self.world.missed.append(Gap(where=self.where, text="", why=f"what `{name}` runs is not followed"))
 
     def call(self, mark: str, body: Sequence[Command], positional: list[str]) -> None:
         """A function of the script: its variables are those of the script. One that calls itself is followed once."""
@@ -270,6 +274,10 @@ class Shell:
         )
         if form not in self.world.ranks:
             self.world.ranks.append(form)
+
+
+def _tails(words: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (words[at:] for at in range(1, min(len(words), MOST_TURNS)))
 
 
 def _is_function(mark: str) -> bool:

@@ -185,6 +185,25 @@ def test_loops_and_braces_without_end_are_given_up(tmp_path: Path) -> None:
     assert any("commands are followed" in gap.why for gap in side.gaps)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "su - x -c 'vllm serve /m'",
+        "uv run vllm serve /m",
+        "tmux new-session -d 'vllm serve /m'",
+        "alias v='vllm serve /m'\nv",
+        "systemd-run --unit x /opt/venv/bin/vllm serve /m",
+        "echo /m | xargs vllm serve",
+        "services:\n  x:\n    image: vllm/vllm-openai\n    command: [vllm, serve, /m]\n",
+    ],
+)
+def test_what_starts_an_engine_in_another_way_is_named(text: str, tmp_path: Path) -> None:
+    with pytest.raises(NotReadable, match=r"is not followed|docker compose"):
+        read_side(write(tmp_path, text))
+    if "services" not in text:  # beside a rank that was found it may be anything: pkill -f 'vllm serve'
+        assert read_side(write(tmp_path, f"{text}\nvllm serve /m")).gaps == ()
+
+
 WITHOUT_END = {
     "a variable that doubles": "X=aaaaaaaaaa\n" + "X=$X$X\n" * 40 + "Y=$X\n" + "Y+=$Y\n" * 40 + "echo $Y",
     "a list that doubles": "X=(a b)\n" + 'X=("${X[@]}" "${X[@]}")\n' * 30,
