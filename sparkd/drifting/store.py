@@ -114,28 +114,26 @@ class Store:
     async def write(self, record: Record, source: str | None = None) -> Path:
         """Keep it, with the text of its deployment file; old ones that nobody blessed go. Raises OSError, NotRead."""
         async with self._writing:  # two may bless at once
-            before = await self.records(record.deployment)
-            path = await self._put(record, source)
-            if record.pinned:  # one at a time
-                for other in before:
-                    if other.pinned and other.generation != record.generation:
-                        await self._put(replace(other, pinned=False), None)
+            known = await self.records(record.deployment)
+            others = [one for one in known if record.pinned and one.pinned and one.generation != record.generation]
+            await self._put([record, *(replace(one, pinned=False) for one in others)], source)  # one at a time
             await self._sweep(record.deployment)
-            return path
+            return self.path(record.deployment, record.generation)
 
-    async def _put(self, record: Record, source: str | None) -> Path:
-        """Whole, and such that it can be read again, or not at all: what was there before is worth more."""
-        path = self.path(record.deployment, record.generation)
-        fresh = path.with_name(f".{path.name}.new")
+    async def _put(self, records: Sequence[Record], source: str | None) -> None:
+        """All of them whole, and such that they can be read again, or none: what was there before is worth more.
+        `source` belongs to the first."""
+        paths = {self.path(one.deployment, one.generation): one for one in records}
         try:
-            await anyio.to_thread.run_sync(_fill, fresh, _yaml(record))
-            found = await _read_again(fresh, record)
-            stamp = await anyio.to_thread.run_sync(_move, fresh, path, source)
-            if found is not None:
-                self._known[path] = stamp, found
+            found = {path: await _written(_fresh(path), one) for path, one in paths.items()}
+            for path, one in found.items():
+                stamp = await anyio.to_thread.run_sync(_move, path, source)
+                source = None
+                if one is not None:
+                    self._known[path] = stamp, one
         finally:
-            fresh.unlink(missing_ok=True)
-        return path
+            for path in paths:
+                _fresh(path).unlink(missing_ok=True)
 
     async def _sweep(self, deployment: str) -> None:
         try:
@@ -172,9 +170,10 @@ async def _values(paths: list[Path]) -> dict[str, Any]:
         raise NotRead(str(error)) from error
 
 
-async def _read_again(file: Path, record: Record) -> Record | None:
-    """As readers will have it, None where that cannot be found out now. Raises OSError for what no reader would take:
+async def _written(file: Path, record: Record) -> Record | None:
+    """Written there; as readers will have it, None where that cannot be found out now. Raises OSError for what no reader would take:
     too large, too deep, halves of characters."""
+    await anyio.to_thread.run_sync(_fill, file, _yaml(record))
     try:
         found = _record(record.deployment, record.generation, (await _values([file])).get(str(file)))
     except NotRead:
@@ -253,6 +252,10 @@ def _text(path: Path) -> str:
         return source.read(MAX_FILE_BYTES).decode("utf-8", "replace")
 
 
+def _fresh(path: Path) -> Path:
+    return path.with_name(f".{path.name}.new")
+
+
 def _fill(fresh: Path, text: str) -> None:
     """On the disk, before it takes another's place: the power may go."""
     fresh.parent.mkdir(parents=True, exist_ok=True)
@@ -262,7 +265,8 @@ def _fill(fresh: Path, text: str) -> None:
         os.fsync(file.fileno())
 
 
-def _move(fresh: Path, path: Path, source: str | None) -> _Stamp:
+def _move(path: Path, source: str | None) -> _Stamp:
+    fresh = _fresh(path)
     if source is not None:
         other = fresh.with_name(f".{path.stem}.deployment.new")
         try:

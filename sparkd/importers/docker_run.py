@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkd.drift.container import created, mounted
+from sparkd.drift.values import number
 from sparkd.model.size import parse_size
 
 _BARE = frozenset(
@@ -103,7 +104,7 @@ def environment(found: dict[str, list[str]]) -> dict[str, str | None]:
 
 def _spec(found: dict[str, list[str]]) -> dict[str, Any]:
     others = {
-        f"option {name}": values[0] if len(values) == 1 else sorted(values)
+        f"option {name}": _one(values[0]) if len(values) == 1 else sorted(values)
         for name, values in found.items()
         if name not in _NO_MATTER
     }
@@ -128,6 +129,11 @@ def _spec(found: dict[str, list[str]]) -> dict[str, Any]:
         ),
         **others,
     }
+
+
+def _one(text: str) -> Any:
+    found = number(text)
+    return text if found is None else found
 
 
 def _last(found: dict[str, list[str]], name: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkd.drift.container import created, mounted
 from sparkd.drift.form import RankForm
-from sparkd.drift.values import path
+from sparkd.drift.values import number, path
 from sparkd.importers import programs
 from sparkd.importers.docker_run import Container
 from sparkd.importers.scope import Scope
@@ -116,7 +116,40 @@ def _spec(one: Json, own: Json) -> dict[str, Any]:
         entrypoint=said.get("Entrypoint"),
         restart=f"{restart.get('Name')}:{tries}" if tries else restart.get("Name"),
         init=bool(host.get("Init")),
+        **{f"option {option}": _said(host.get(key)) for key, option in _OPTIONS.items()},
+        **({"option cpus": number(f"{host['NanoCpus'] / 1e9:g}")} if host.get("NanoCpus") else {}),
     )
+
+
+_OPTIONS = {
+    "CapDrop": "cap-drop",
+    "CpuShares": "cpu-shares",
+    "CpusetCpus": "cpuset-cpus",
+    "CpusetMems": "cpuset-mems",
+    "DeviceCgroupRules": "device-cgroup-rule",
+    "Dns": "dns",
+    "ExtraHosts": "add-host",
+    "GroupAdd": "group-add",
+    "OomScoreAdj": "oom-score-adj",
+    "PidsLimit": "pids-limit",
+    "ReadonlyRootfs": "read-only",
+    "SecurityOpt": "security-opt",
+    "Sysctls": "sysctl",
+    "Tmpfs": "tmpfs",
+}
+"""What Docker keeps of options without a word of their own here -> the option, as `docker_run` has it."""
+_BY_ITSELF = ("label=disable", "label:disable")
+"""Docker adds it where the host's IPC or all privileges are wanted."""
+
+
+def _said(value: Any) -> Any:
+    if isinstance(value, dict):
+        joined = {"/": ":"}
+        value = [f"{name}{joined.get(name[:1], '=') if text else ''}{text}" for name, text in value.items()]
+    if isinstance(value, list):
+        words = sorted(str(one) for one in value if one not in _BY_ITSELF)
+        return words[0] if len(words) == 1 else words
+    return "true" if value is True else value
 
 
 def _gpus(host: Json) -> str | None:

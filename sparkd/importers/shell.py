@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from sparkd.importers.syntax import Assignment, Command, Piece, Unreadable, Word
+from sparkd.importers.syntax import Assignment, Command, Piece, Unreadable, Word, unescaped
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
@@ -18,11 +18,6 @@ _OPERATOR = re.compile(r"&&|\|\||;;&?|;&|\|&|[;|&()\n]")
 _OPENS = ("if", "for", "while", "until", "case", "select")
 _CLOSES = ("fi", "done", "esac")
 _KEYWORDS = frozenset(("then", "else", "elif", "do", "{", "}", "!", "time"))
-_ANSI = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
-_ESCAPE = re.compile(
-    r"\\(?:([0-7]{1,3})|(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U(0{0,2}[0-9a-fA-F]{1,6}))|(.))", re.DOTALL
-)
-"""In `$'…'`: octal, hexadecimal, two kinds of Unicode, and letters."""
 
 
 def commands(text: str, line: int = 1) -> list[Command]:
@@ -210,7 +205,7 @@ class _Reader:
         if self.text.startswith("$'", self.at):
             self.advance(1)
             body = self.until("'", escapes=True)
-            return [Piece(_ESCAPE.sub(_escaped, body), quoted=True)]
+            return [Piece(unescaped(body), quoted=True)]
         if char in "$`":
             return [self.expansion(False)]
         return [Piece(self.advance(1))]
@@ -276,14 +271,6 @@ class _Reader:
             if depth == 0:
                 return self.text[start : self.at - 1]
         raise Unreadable(began, f"a {opens} is never closed")
-
-
-def _escaped(match: re.Match[str]) -> str:
-    octal, *hexadecimal, letter = match.groups()
-    if letter is not None:
-        return _ANSI.get(letter, match[0])
-    code = int(octal, 8) & 0xFF if octal else int(next(filter(None, hexadecimal)), 16)
-    return chr(code) if 0 < code <= 0x10FFFF else match[0]
 
 
 def quoted(text: str) -> tuple[Piece, ...]:

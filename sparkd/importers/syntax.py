@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 
@@ -49,3 +50,23 @@ class Unreadable(Exception):
     def __init__(self, line: int, text: str) -> None:
         self.line = line
         super().__init__(text)
+
+
+_ANSI = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
+_ESCAPE = re.compile(
+    r"\\(?:([0-7]{1,3})|(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U(0{0,2}[0-9a-fA-F]{1,6}))|(.))", re.DOTALL
+)
+"""In `$'…'`: octal, hexadecimal, two kinds of Unicode, and letters."""
+
+
+def unescaped(text: str) -> str:
+    """What bash makes of the text inside `$'…'`."""
+    return _ESCAPE.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    octal, *hexadecimal, letter = match.groups()
+    if letter is not None:
+        return _ANSI.get(letter, match[0])
+    code = int(octal, 8) & 0xFF if octal else int(next(filter(None, hexadecimal)), 16)
+    return chr(code) if 0 < code <= 0x10FFFF else match[0]

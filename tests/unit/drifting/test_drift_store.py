@@ -177,6 +177,18 @@ async def test_only_the_newest_of_a_flood_of_files_are_read(tmp_path: Path) -> N
     assert list(await Store(tmp_path).unusable("demo")) == list(range(10_000 - MOST_READ, 10_000))
 
 
+async def test_a_blessing_that_cannot_be_written_whole_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    await store.write(record(1))
+    path = await store.write(record(2, pinned=True))
+    path.with_name(".2.yaml.new").mkdir()  # the second of the two files that change cannot be written
+    with pytest.raises(OSError, match="directory"):
+        await store.write(record(1, pinned=True))
+    assert [one.pinned for one in await Store(tmp_path).records("demo")] == [False, True]
+
+
 async def test_many_who_bless_at_once_leave_whole_files_and_one_reference(tmp_path: Path) -> None:
     store = Store(tmp_path)
     async with anyio.create_task_group() as group:

@@ -369,3 +369,35 @@ def test_a_volume_that_docker_makes_by_itself_is_another_in_every_container() ->
     assert declared == by_hand == replace(declared, mounts={}), "the image says so; no file that starts it does"
     assert made("a" * 64, "/more") == made("b" * 64, "/more") == replace(declared, mounts={"/more": ""})
     assert made("named", "/data").mounts == {"/data": "named"}
+
+
+@pytest.mark.parametrize(
+    ("option", "kept"),
+    [
+        ("--cpus 2.0", {"NanoCpus": 2_000_000_000}),
+        ("--cpuset-cpus 0-3", {"CpusetCpus": "0-3"}),
+        ("--cpu-shares 512", {"CpuShares": 512}),
+        ("--pids-limit 100", {"PidsLimit": 100}),
+        ("--read-only", {"ReadonlyRootfs": True}),
+        ("--cap-drop ALL", {"CapDrop": ["ALL"]}),
+        ("--security-opt seccomp=unconfined", {"SecurityOpt": ["seccomp=unconfined", "label=disable"]}),
+        ("--sysctl net.core.somaxconn=1", {"Sysctls": {"net.core.somaxconn": "1"}}),
+        ("--tmpfs /tmp:size=1g", {"Tmpfs": {"/tmp": "size=1g"}}),
+        ("--dns 1.1.1.1 --dns 9.9.9.9", {"Dns": ["9.9.9.9", "1.1.1.1"]}),
+        ("--oom-score-adj 500", {"OomScoreAdj": 500}),
+    ],
+)
+def test_an_option_of_docker_is_one_finding_and_none_between_who_says_it(
+    option: str, kept: dict[str, Any], tmp_path: Path
+) -> None:
+    def made(**host: Any) -> Side:
+        config = {"Cmd": ["vllm", "serve", "/m"], "Image": "img:1"}
+        form = inspect.form(
+            {"Config": config, "HostConfig": {"ReadonlyRootfs": False, "PidsLimit": None, **host}}, None
+        )
+        return Side(label="docker", kind="inspect", ranks=(form,))
+
+    (tmp_path / "run.sh").write_text(f"docker run {option} img:1 vllm serve /m\n")
+    assert compare(read_side(tmp_path / "run.sh"), made(**kept)) == ()
+    (found,) = compare(made(), made(**kept))
+    assert (found.kind, found.name) == ("container", f"option {option.split()[0][2:]}")
