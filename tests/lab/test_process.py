@@ -206,6 +206,34 @@ def test_words_and_values_arrive_as_written(units: Daemon) -> None:
         }
 
 
+ASK_ENGINE = """
+import json, socket, sys
+owner = open("/var/lib/sparkd-node/owner").read().strip()
+line = socket.socket(socket.AF_UNIX); line.connect("/run/sparkd-node.sock"); answers = line.makefile()
+for script in json.loads(sys.argv[1]):
+    args = {"python": "/usr/bin/python3", "script": script, "user": "ranks", "env": {}}
+    asked = {"v": 1, "owner": owner, "op": "ask_engine", "args": args, "deadline_s": 4}
+    line.sendall(json.dumps(asked).encode() + b"\\n")
+    answer = json.loads(answers.readline()); print(json.dumps(answer.get("result") or answer["error"]))
+"""
+SCRIPTS = {
+    "import getpass, sys; print(getpass.getuser(), sys.argv[1])": f"{USER} 4\n",
+    "import os; print(os.access('/dev/kmsg', 0), os.listdir('/tmp'))": "False []\n",
+    "import sys; print('x' * (8 << 20))": "OSError: [Errno 27] File too large",
+    "import socket; socket.create_connection(('10.78.0.12', 22), 1)": "OSError: [Errno 101] Network is unreachable",
+    "open('/var/tmp/x', 'w')": "OSError: [Errno 30] Read-only file system: '/var/tmp/x'",
+    "import signal; signal.pause()": "it did not end in 3.6 s",
+}
+"""What an engine that is asked might do -> what comes of it."""
+
+
+def test_an_engine_that_is_asked_reaches_nothing_and_ends_by_itself(units: Daemon) -> None:
+    said = units.worker.text(["python3", "-c", ASK_ENGINE, json.dumps([*SCRIPTS])]).splitlines()
+    assert dict(zip(SCRIPTS, map(json.loads, said), strict=True)) == SCRIPTS
+    assert units.worker.text(["systemctl", "show", "-P", "LoadState", "sparkd-ask.service"]) == "not-found"
+    assert units.one()["serving"], "and disturbs nobody"
+
+
 def test_what_ranks_say_is_in_their_logs(units: Daemon) -> None:
     said = [json.loads(line) for line in units.ctl("logs", NAME, "--tail", "400", "--json").stdout.splitlines()]
     assert {line["rank"] for line in said} == {0, 1}
