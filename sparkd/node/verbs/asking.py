@@ -37,9 +37,16 @@ CONFINED = (
 )
 MARGIN = 0.9
 """Of the deadline, within which systemd ends it: then there is still time to say so."""
-WAITED = re.compile(r"^Finished with result: (\S+)$", re.MULTILINE)
+WAITED = re.compile(
+    r"^Finished with result: (\S+)$(?:\s^Main processes terminated with: code=\w+/status=(\w+)$)?", re.MULTILINE
+)
 """What systemd-run says of it at the end, behind its own last words."""
-ENDS = {"oom-kill": "it was killed: it took more than {0:g} GiB of memory", "timeout": "it did not end in {1:g} s"}
+ENDS = {
+    "oom-kill": "it was killed: it took more than {0:g} GiB of memory",
+    "KILL": "it was killed, as likely as not because it took more than {0:g} GiB of memory",  # on control groups v1
+    "timeout": "it did not end in {1:g} s",
+    "ALRM": "it did not end in {1:g} s",  # its own alarm
+}
 
 
 class Question(NamedTuple):
@@ -97,9 +104,9 @@ def _refusal(said: str, seconds: float) -> Refusal:
     if "already loaded" in said or "already exists" in said:
         return Refusal("busy", "another engine is asked here")
     ended = WAITED.search(said)
-    result = ended.group(1) if ended else ""
-    if result in ENDS:
-        return Refusal("ended", ENDS[result].format(MEMORY_BYTES / (1 << 30), seconds))
+    for how in ended.groups() if ended else ():
+        if how in ENDS:
+            return Refusal("ended", ENDS[how].format(MEMORY_BYTES / (1 << 30), seconds))
     return Refusal("ended", _last_words(said[: ended.start()] if ended else said))
 
 

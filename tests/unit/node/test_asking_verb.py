@@ -15,6 +15,7 @@ from sparkd.node.refusal import Refusal
 from sparkd.node.verbs import asking
 
 ASKED = {"python": "/bin/sh", "script": "print('$HOME')", "user": getpass.getuser(), "env": {"HOME": "/tmp"}}
+KILLED = "Finished with result: signal\nMain processes terminated with: code=killed/status={}\nCPU: 1s\n"
 BEGAN = "Running as unit: sparkd-ask.service\n"
 
 
@@ -63,6 +64,9 @@ def test_what_is_refused_before_anything_runs(changes: dict[str, Any], code: str
             "No module named",
         ),
         (f"{BEGAN}Finished with result: signal\n", "ended", "without a word"),
+        (f"{BEGAN}{KILLED.format('KILL')}", "ended", "more than 4 GiB"),
+        (f"{BEGAN}{KILLED.format('ALRM')}", "ended", "did not end in 9 s"),
+        (f"{BEGAN}{KILLED.format('SEGV')}", "ended", "without a word"),
         ("Failed to connect to bus: x\n", "ended", "connect to bus"),
     ],
 )
