@@ -38,7 +38,8 @@ CONFINED = (
 MARGIN = 0.9
 """Of the deadline, within which systemd ends it: then there is still time to say so."""
 WAITED = re.compile(
-    r"^Finished with result: (\S+)$(?:\s^Main processes terminated with: code=\w+/status=(\w+)$)?", re.MULTILINE
+    r"^Finished with result: (\S+)$(?:\s^Main processes terminated with: code=\w+\W+status=(?:\d+/)?(\w+)$)?",
+    re.MULTILINE,
 )
 """What systemd-run says of it at the end, behind its own last words."""
 ENDS = {

@@ -15,7 +15,7 @@ from sparkd.node.refusal import Refusal
 from sparkd.node.verbs import asking
 
 ASKED = {"python": "/bin/sh", "script": "print('$HOME')", "user": getpass.getuser(), "env": {"HOME": "/tmp"}}
-KILLED = "Finished with result: signal\nMain processes terminated with: code=killed/status={}\nCPU: 1s\n"
+KILLED = "Finished with result: signal\nMain processes terminated with: code=killed, status=9/{}\nCPU: 1s\n"
 BEGAN = "Running as unit: sparkd-ask.service\n"
 
 
