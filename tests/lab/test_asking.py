@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from .commands import wait_for
 from .driver import FAST_POLICY, NAME, SPARKD, Daemon, cluster, deployment
 from .test_checks import run_checks
@@ -58,6 +60,9 @@ def test_what_the_images_own_vllm_refuses_holds_the_start(fast: Daemon) -> None:
     code, said = flags(fast)
     assert (code, said) == (0, [])
     assert kept(fast) == answer
+    # The engine lies in a mount, and drift reads by what it has said.
+    found = json.loads(fast.ctl("drift", NAME, "--against", "wanted", "--json", check=False).stdout)
+    assert (found["flags_by"], found["unread"]) == ("the image's own vllm 0.32.0", {}), found
     wait_for("what only looks into the image to be gone", lambda: not left(fast), 20)
 
 
