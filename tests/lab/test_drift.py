@@ -126,50 +126,50 @@ def nested(node: Node, rank: Rank) -> str:
     return f"{ssh} sparkd@{node.address} docker exec -d {BY_HAND} bash -c '\"{serve}\"'\n"
 
 
-@pytest.mark.parametrize("recorded", [False], indirect=True)
-def test_what_nested_shells_and_a_mod_applied_twice_do_to_one_rank(recorded: Daemon) -> None:
-    head, worker = recorded.lab.nodes
-    worker.write(MOD, MODDED * 2)
-    worker.run(["python3", "-c", FLIP, f"{WEIGHTS}/model.safetensors"])
-    code, found = drift(recorded, "--hash")
+def bytes_and_mods(daemon: Daemon) -> None:
+    """On one node a mod that was applied twice, and weights of the same size with one bit turned over."""
+    flip = ["python3", "-c", FLIP, f"{WEIGHTS}/model.safetensors"]
+    daemon.worker.write(MOD, MODDED * 2)
+    daemon.worker.run(flip)
+    code, found = drift(daemon, "--hash")
     told = {one["name"]: (one["severity"], one["rank"]) for one in found["findings"] if one["severity"] != "benign"}
-    assert (code, told) == (
-        5,
-        dict.fromkeys((f"marker {MOD} `empty_cache`", "hash model.safetensors"), ("breaks", 1)),
-    ), found
-    worker.write(MOD, MODDED)
-    recorded.ctl("stop", NAME, "--yes", "--wait", "--timeout", "60")
+    names = (f"marker {MOD} `empty_cache`", "hash model.safetensors")
+    assert (code, told) == (5, dict.fromkeys(names, ("breaks", 1))), found
+    daemon.worker.write(MOD, MODDED)
+    daemon.worker.run(flip)
 
-    by_hand(recorded, lambda rank: rank["argv"].extend(["--seed", str(rank["rank"])]))
-    code, found = drift(recorded, "--against", "wanted")
+
+def ranks_apart(daemon: Daemon) -> None:
+    by_hand(daemon, lambda rank: rank["argv"].extend(["--seed", str(rank["rank"])]))
+    code, found = drift(daemon, "--against", "wanted")
     seeds = [(one["rank"], one["severity"]) for one in found["findings"] if one["name"] == "--seed"]
     assert (code, (1, "breaks") in seeds) == (5, True), found
 
-    rank = json.loads(recorded.head.run([SPARKD, "render", NAME, "--format", "json"]).stdout)["ranks"][1]
+
+def nested_shells(daemon: Daemon) -> None:
+    """What they do to JSON: on an engine that takes it, in the script itself, and in a file before a start."""
+    head, worker = daemon.lab.nodes
+    rank = json.loads(head.run([SPARKD, "render", NAME, "--format", "json"]).stdout)["ranks"][1]
     _container(worker, OLDER)
     head.write("/tmp/start-worker.sh", nested(worker, rank))
     head.run(["bash", "/tmp/start-worker.sh"])
     wait_for("the older engine", lambda: _runs(worker), 20)
-    _, found = drift(recorded)
+    _, found = drift(daemon)
     (eaten,) = [one for one in found["findings"] if one["name"] == "--compilation-config"]
     assert (eaten["severity"], eaten["rank"], eaten["live"]) == ("breaks", 1, "{cudagraph_mode:FULL}"), eaten
     assert "quotes of its JSON were eaten" in eaten["why"]
 
-    good = recorded.ctl("known-good", "show", NAME).stdout
-    head.write("/tmp/good.yaml", good)
+    head.write("/tmp/good.yaml", daemon.ctl("known-good", "show", NAME).stdout)
     compared = head.run([SPARKD, "compare", "/tmp/good.yaml", "/tmp/start-worker.sh", "--json"], check=False)
     (eaten,) = [one for one in json.loads(compared.stdout)["findings"] if one["name"] == "--compilation-config"]
     assert "quotes of its JSON were eaten" in eaten["why"]
 
-    head.write(
-        f"/etc/sparkd/deployments/{NAME}.yaml",
-        files(False, "  compilation-config: '{mode:3}'\n")[f"deployments/{NAME}.yaml"],
-    )
-    recorded.ctl("reload", check=False)
-    code, rows = run_checks(recorded)
+    file = f"deployments/{NAME}.yaml"
+    head.write(f"/etc/sparkd/{file}", files(daemon.real, "  compilation-config: '{mode:3}'\n")[file])
+    daemon.ctl("reload", check=False)
+    code, rows = run_checks(daemon)
     assert (code, rows["flags", None]["status"]) == (4, "fail"), rows["flags", None]
     assert "quotes" in rows["flags", None]["text"]
-    nowhere_kept(recorded)
 
 
 @pytest.mark.timeout(600)
@@ -181,6 +181,7 @@ def test_a_pair_started_by_hand_is_compared_to_the_word(recorded: Daemon) -> Non
     (record,) = records(recorded)
     assert record["measured"]["decode_tokens_per_second"], record
     assert SECRET not in recorded.ctl("known-good", "show", NAME).stdout
+    bytes_and_mods(recorded)
     recorded.ctl("stop", NAME, "--yes", "--wait", "--timeout", "60")
 
     code, found = drift(recorded)
@@ -213,4 +214,6 @@ def test_a_pair_started_by_hand_is_compared_to_the_word(recorded: Daemon) -> Non
     code, found = drift(recorded)
     (mod,) = [one for one in found["findings"] if one["severity"] != "benign"]
     assert (code, mod["name"], mod["kind"], mod["node"]) == (5, "changed /usr/lib/python3/mxfp4.py", "file", "spark2")
+    ranks_apart(recorded)
+    nested_shells(recorded)
     nowhere_kept(recorded)
