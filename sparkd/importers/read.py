@@ -20,6 +20,7 @@ from sparkd.settings.reader import parse
 
 KINDS = ("deployment", "script", "unit", "inspect", KNOWN_GOOD)
 
+SCRIPTS = (".sh", ".bash", ".env")
 MAX_BYTES = 1024 * 1024
 """A hundred times what a long launch script holds; `docker inspect` of eight containers is 80 KiB."""
 
@@ -110,17 +111,19 @@ def _folder(path: Path, kind: str | None, config: Path | None, given: Mapping[st
     files = [each for each in sorted(path.iterdir()) if each.is_file() and not each.name.startswith(".")]
     if not files:
         raise NotReadable(f"{path} holds no files")
+    texts = {file: text for file in files if (text := _lying_there(file)) is not None}
     whole, used = World(), set[Path]()
     for last in (False, True):  # twice: a container may be created by a file that comes later
         whole = World(containers=whole.containers)
         found: dict[Path, World] = {}
-        for file in files:
-            text = _text(file)
+        for file, text in texts.items():
             of = kind or detect(file, text)
-            world = found[file] = World(find=_finder(file, used), containers=whole.containers, given=given)
+            world = World(find=_finder(file, used), containers=whole.containers, given=given)
             if of == KNOWN_GOOD:
                 raise NotReadable(f"{file} is a whole side by itself; name it alone")
             _FOLLOW[of](file, text, world, config)
+            if world.ranks or kind or of != "script" or _is_script(file, text):
+                found[file] = world  # of notes and logs that lie there too nothing could be followed
         if last:
             for file, world in found.items():
                 if file not in used:
@@ -159,12 +162,26 @@ def _finder(path: Path, used: set[Path]) -> Callable[[str], tuple[str, str] | No
             text = _text(beside)
         except NotReadable:
             return None  # a program, or no text: nothing to follow
-        if not text.startswith("#!") and beside.suffix not in (".sh", ".bash", ".env"):
+        if not _is_script(beside, text):
             return None
         used.add(beside)
         return text, str(beside)
 
     return find
+
+
+def _is_script(path: Path, text: str) -> bool:
+    return text.startswith("#!") or path.suffix in SCRIPTS
+
+
+def _lying_there(path: Path) -> str | None:
+    """A file of a folder; None for a picture or an archive among them."""
+    try:
+        return _text(path)
+    except NotReadable:
+        if path.suffix in SCRIPTS:
+            raise
+        return None
 
 
 def _text(path: Path) -> str:

@@ -151,3 +151,23 @@ def test_what_would_not_be_seen_is_an_escape_and_the_fix_can_be_pasted(tmp_path:
 
 def test_the_kinds_of_the_command_are_those_of_the_readers() -> None:
     assert KIND_NAMES == KINDS
+
+
+def test_notes_and_pictures_beside_the_scripts_of_a_folder_are_passed_over(tmp_path: Path) -> None:
+    for name, texts in (("good", (HEAD, WORKER)), ("now", (HEAD, WORKER))):
+        (tmp_path / name).mkdir()
+        for file in texts:
+            (tmp_path / name / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "now" / "README.md").write_text("Start it with `bash vllm-head.sh`, see $(the wiki).\n")
+    (tmp_path / "now" / "rack.png").write_bytes(b"\x89PNG\r\n\xff\xfe")
+    result = run(tmp_path / "good", tmp_path / "now")
+    assert (result.exit_code, "No difference in what was compared." in result.stdout) == (0, True)
+    (tmp_path / "now" / "more.sh").write_bytes(b"vllm serve /m \xff")
+    assert "more.sh is no text" in " ".join(run(tmp_path / "good", tmp_path / "now").stderr.split())
+
+
+def test_a_worker_script_that_lacks_headless_is_found_beside_the_head(tmp_path: Path) -> None:
+    (tmp_path / "worker.sh").write_text(WORKER.read_text().replace("--headless", ""))
+    result = run(HEAD, tmp_path / "worker.sh")
+    assert result.exit_code == 5
+    assert "breaks  --headless (rank, rank 1)\n  why" in result.stdout
