@@ -39,15 +39,15 @@ class NotOurs(SparkdError):
 
 def check(config: Config, config_path: Path, deployments: tuple[Deployment, ...]) -> list[dict[str, Any]]:
     """The reports of these deployments. Raises NotOurs; a node that cannot be reached makes its rows `unknown`."""
-    _only_troubles()
+    _only_the_report()
     owner = _owner(Path(config.cluster.paths.state))
     return anyio.run(_check, config, config_path, deployments, owner)
 
 
-def _only_troubles() -> None:
-    """On stdout there is the report and nothing else; what goes well needs no words here."""
+def _only_the_report() -> None:
+    """A node that cannot be reached is in its rows, in words; the log's line of it would stand above them a second time."""
     structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
 

@@ -46,7 +46,14 @@ WORST = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.WARN: 2, Status.OK: 3}
 
 
 def _unread(check: Check, scene: Scene) -> Iterator[tuple[str, str]]:
-    """Node -> why something that the check needs could not be read there."""
+    """Node -> why something that the check needs could not be read there. Of a node that could not be asked at all that
+    is why, whatever was missed there: its Docker `was not seen running` because nobody could look."""
+    silent = {node: view.boot.why for node, view in scene.nodes.items() if isinstance(view.boot, Unknown)}
+    for node, why in _unanswered(check, scene):
+        yield node, silent.get(node, why)
+
+
+def _unanswered(check: Check, scene: Scene) -> Iterator[tuple[str, str]]:
     for node in scene.deployment.nodes:
         view = scene.nodes.get(node)
         values = [getattr(view, field) for field in check.reads] if view is not None else []

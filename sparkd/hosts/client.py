@@ -27,7 +27,7 @@ MAX_ANSWER_BYTES = 4 * MAX_LINE_BYTES
 MARGIN = 0.1
 """The service gets this fraction less time than we have, so that its own `timeout` answers still arrive."""
 REFUSALS: Mapping[str, type[HostError]] = {"owner": NotOwner, "version": ProtocolMismatch, "timeout": Late}
-SILENT = "no node service answers: is sparkd-node.socket active there?"
+SILENT = "no node service answers; there: `systemctl status sparkd-node.socket`"
 BROKE_OFF = "the connection broke off in the middle of an answer"
 NONSENSE = (anyio.DelimiterNotFound, ValueError, RecursionError)
 """What reading an answer raises that is none: too long, no JSON, nested without end, a number where a word should be."""

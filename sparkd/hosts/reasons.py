@@ -69,6 +69,8 @@ def _system(node: Node, error: OSError) -> str:
         return f"the name {node.address} cannot be resolved: {error.strerror}"
     if isinstance(error, TimeoutError):
         return f"timed out: {node.address} does not answer"
+    if error.filename is not None and error.filename == node.key:
+        return f"key {node.key} cannot be read: {error.strerror}"
     if error.errno in ERRNO:
         return ERRNO[error.errno].format(address=node.address, port=node.port)
     return f"{error.filename}: {error.strerror}" if error.filename else str(error)
