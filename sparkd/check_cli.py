@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from sparkd.completing import complete_deployments
 from sparkd.ctl.ending import ending
 from sparkd.ctl.errors import CtlError, Usage
 from sparkd.ctl.groups import config_option
@@ -14,7 +15,7 @@ class NotChecked(CtlError):
 
 
 @click.command("check")
-@click.argument("deployment", required=False)
+@click.argument("deployment", required=False, shell_complete=complete_deployments)
 @config_option
 @click.option("--list", "listing", is_flag=True, help="What is checked, and how much it matters.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")

@@ -12,6 +12,7 @@ import click
 from sparkd import __version__
 from sparkd.check_cli import check as check_nodes
 from sparkd.compare_cli import compare
+from sparkd.completing import complete_deployments, complete_ranks
 from sparkd.ctl.blessing import ctl
 from sparkd.ctl.ending import ending, printable_output
 from sparkd.ctl.errors import USAGE
@@ -31,30 +32,6 @@ The Tab key knows commands, options, and the names of deployments and nodes:
 sparkd completion --help says how to switch that on. The manual is
 docs/cli.md, and man sparkd.
 """
-
-
-def _names(ctx: click.Context) -> dict[str, int]:
-    """Deployment -> how many ranks it has, from the files; nothing where they cannot be read."""
-    from pathlib import Path
-
-    from sparkd.errors import ConfigError
-    from sparkd.preview import known
-    from sparkd.settings import load
-
-    try:
-        return known(load(Path(ctx.params["config_path"])))
-    except ConfigError:
-        return {}  # a message here would land in the middle of the line that is being typed
-
-
-def _complete_deployments(ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
-    return [name for name in _names(ctx) if name.startswith(typed)]
-
-
-def _complete_ranks(ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
-    named = ctx.params.get("deployment")
-    most = max((count for name, count in _names(ctx).items() if named in (None, name)), default=0)
-    return [str(rank) for rank in range(most) if str(rank).startswith(typed)]
 
 
 class Sparkd(Ordered):
@@ -168,8 +145,8 @@ def schema(deployment: bool) -> None:
 
 
 @cli.command()
-@click.argument("deployment", required=False, shell_complete=_complete_deployments)
-@click.option("--rank", type=Whole(min=0), metavar="N", shell_complete=_complete_ranks, help="Only this rank.")
+@click.argument("deployment", required=False, shell_complete=complete_deployments)
+@click.option("--rank", type=Whole(min=0), metavar="N", shell_complete=complete_ranks, help="Only this rank.")
 @click.option(
     "--format",
     "form",

@@ -8,17 +8,28 @@ from sparkd.ctl.changing import ctl
 from sparkd.ctl.client import Api
 from sparkd.ctl.commands import name, verb
 from sparkd.ctl.groups import Whole
+from sparkd.ctl.names import complete_recorded
 
 __all__ = ["ctl"]
 
 generation = click.option(
-    "--generation", type=Whole(min=1), metavar="N", help="Default: what everything is compared with."
+    "--generation",
+    type=Whole(min=1),
+    metavar="N",
+    shell_complete=complete_recorded,
+    help="Default: what everything is compared with.",
 )
 
 
 @ctl.command()
 @name
-@click.option("--generation", type=Whole(min=1), metavar="N", help="One that is recorded; default: what runs now.")
+@click.option(
+    "--generation",
+    type=Whole(min=1),
+    metavar="N",
+    shell_complete=complete_recorded,
+    help="One that is recorded; default: what runs now.",
+)
 @click.option("-m", "--note", default="", metavar="TEXT", help="Why this one; kept with it.")
 @verb
 def bless(api: Api, name: str | None, generation: int | None, note: str, as_json: bool) -> int:
@@ -74,8 +85,8 @@ def show_record(api: Api, name: str | None, generation: int | None, as_json: boo
 
 
 @known_good.command("diff")
-@click.argument("before", type=Whole(min=1))
-@click.argument("after", type=Whole(min=1))
+@click.argument("before", type=Whole(min=1), shell_complete=complete_recorded)
+@click.argument("after", type=Whole(min=1), shell_complete=complete_recorded)
 @name
 @verb
 def diff_records(api: Api, before: int, after: int, name: str | None, as_json: bool) -> int:

@@ -11,7 +11,7 @@ import click
 from sparkd.ctl.client import DEFAULT_SOCKET, Api
 from sparkd.ctl.ending import ending
 from sparkd.ctl.groups import Ordered, Whole
-from sparkd.ctl.names import complete_deployments, complete_generations, complete_ranks
+from sparkd.ctl.names import complete_deployments, complete_ranks, complete_saved, complete_sides
 
 
 @click.group(cls=Ordered)
@@ -114,6 +114,7 @@ def check(api: Api, name: str | None, listing: bool, as_json: bool) -> int:
 @name
 @click.option(
     "--against",
+    shell_complete=complete_sides,
     metavar="known-good|wanted|GENERATION",
     help="What to compare with: what worked (default), the files, or what was recorded of a generation.",
 )
@@ -169,7 +170,7 @@ def why(api: Api, name: str | None, as_json: bool) -> int:
     "--generation",
     type=Whole(min=1),
     metavar="N",
-    shell_complete=complete_generations,
+    shell_complete=complete_saved,
     help="What was saved of this failed one; `capture list` has them.",
 )
 @verb
@@ -232,7 +233,7 @@ def list_captures(api: Api, name: str | None, as_json: bool) -> int:
 @capture.command("show")
 @name
 @click.option(
-    "--generation", type=Whole(min=1), metavar="N", shell_complete=complete_generations, help="Default: the latest."
+    "--generation", type=Whole(min=1), metavar="N", shell_complete=complete_saved, help="Default: the latest."
 )
 @verb
 def show_capture(api: Api, name: str | None, generation: int | None, as_json: bool) -> int:

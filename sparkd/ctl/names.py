@@ -56,17 +56,31 @@ def complete_ranks(ctx: click.Context, _param: click.Parameter, typed: str) -> l
     return [str(rank) for rank in ranks if str(rank).startswith(typed)]
 
 
-def complete_generations(ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
-    """Those that were saved of the deployment named before, or of the only one."""
-    from sparkd.ctl.captures import Captures
+def complete_saved(ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
+    """Generations of which logs were saved."""
+    return _generations(ctx, typed, "captures", "captures")
 
+
+def complete_recorded(ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
+    """Generations that are recorded as known-good."""
+    return _generations(ctx, typed, "known-good", "known_good")
+
+
+def complete_sides(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """What `ctl drift --against` takes."""
+    return [one for one in ("known-good", "wanted") if one.startswith(typed)] + complete_recorded(ctx, param, typed)
+
+
+def _generations(ctx: click.Context, typed: str, path: str, key: str) -> list[str]:
+    """Of the deployment named before, or of the only one."""
     try:
         api = Api(ctx.params["socket"], COMPLETION_S)
         name = pick(read(Status, api.get("/api/v1/status")), ctx.params.get("name")).name
-        saved = read(Captures, api.get(f"/api/v1/deployments/{quote(name)}/captures")).captures
+        rows = api.get(f"/api/v1/deployments/{quote(name)}/{path}").get(key)
     except CtlError:
         return []  # as below
-    return [number for number in dict.fromkeys(str(one.generation) for one in saved) if number.startswith(typed)]
+    numbers = (str(row.get("generation")) for row in rows or () if isinstance(row, dict))
+    return [number for number in dict.fromkeys(numbers) if number.startswith(typed)]
 
 
 def _status(ctx: click.Context) -> Status | None:

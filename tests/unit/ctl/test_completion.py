@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ctl_daemon import daemon, environment, sparkd
-from ctl_scenes import two
+from ctl_scenes import serving, two
 
 SHELLS = ("bash", "zsh", "fish")
 SHIPPED = Path(__file__).parents[3] / "config"
@@ -46,6 +46,7 @@ CASES = [
     ("ctl stop --assume-lost sp", {"spark1", "spark2"}),
     ("ctl logs ds4-flash --rank ", {"0", "1"}),
     ("render --config CONFIG de", {"devstral"}),
+    ("check --config CONFIG de", {"devstral"}),
     ("render --config CONFIG ds4-flash --rank ", {"0", "1"}),
 ]
 
@@ -99,6 +100,19 @@ VERBS = "status watch check why logs history start stop restart pause resume rel
 def test_every_verb_that_takes_a_deployment_completes_its_name(verb: str) -> None:
     with daemon(two()) as server:
         assert offer(server.socket_path, "ctl", *verb.split(), "ds") == ["ds4-flash"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["known-good show --generation", "known-good rollback --generation", "known-good diff", "known-good diff 12",
+     "bless --generation", "drift --against"],
+)  # fmt: skip
+def test_recorded_generations_are_offered_where_one_is_meant(words: str) -> None:
+    with daemon(serving()) as server:
+        records = {"deployment": "ds4-flash", "known_good": [{"generation": 12}, {"generation": 14}]}
+        server.answers["/api/v1/deployments/ds4-flash/known-good"] = records
+        offered = offer(server.socket_path, "ctl", *words.split(), "")
+    assert offered == [*(["known-good", "wanted"] if "against" in words else []), "12", "14"]
 
 
 @pytest.mark.parametrize("words", [("ctl", "status", "d"), ("ctl", "logs", "d", "--rank", ""), ("render", "d")])

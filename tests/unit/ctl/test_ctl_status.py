@@ -311,5 +311,5 @@ def test_status_loads_little(words: list[str], more: tuple[str, ...]) -> None:
     own = {name for name in run.stderr.split() if name.startswith("sparkd")}
     assert not loaded & {*HEAVY, *more}
     door = {"sparkd", "sparkd.cli", "sparkd.__main__", "sparkd.demo", "sparkd.demo.cli"}
-    door |= {"sparkd.check_cli", "sparkd.compare_cli"}
+    door |= {"sparkd.check_cli", "sparkd.compare_cli", "sparkd.completing"}
     assert {name for name in own if not name.startswith("sparkd.ctl")} <= door
