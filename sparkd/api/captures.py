@@ -75,7 +75,7 @@ def _of(folder: Path, generation: int) -> Capture:
     mine = [one for one in captures if one.generation == generation]
     if not mine:
         known = ", ".join(str(number) for number in sorted({one.generation for one in captures}))
-        fix = f"saved are: {known}" if known else "logs are saved when a group fails; see what runs: sparkd ctl logs"
+        fix = f"there is: {known}" if known else "logs are saved when a group fails; see what runs: sparkd ctl logs"
         raise NotFound(f"nothing was saved of generation {generation}", fix)
     return mine[-1]
 

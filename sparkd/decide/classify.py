@@ -25,9 +25,9 @@ class Kind:
 
 _T, _P, _U = FailureClass.TRANSIENT, FailureClass.PERMANENT, FailureClass.UNCLASSIFIED
 
-_USAGE = "see the usage error in `sparkd ctl why`, correct the args"
-_RIGHTS = "`sparkd ctl why` names it; check its permissions (with containers: in the image)"
-_PATH = "`sparkd ctl why` names it; check its path (with containers: in the image and its mounts)"
+_USAGE = "its usage error says which: correct the args"
+_RIGHTS = "its log names it: check its permissions (with containers: in the image)"
+_PATH = "its log names it: check its path (with containers: in the image and its mounts)"
 _IMAGE = "check the path in the image and its mounts"
 _MAY = "check the permissions of the command and of every folder above it for that user"
 _LIMITS = "write smaller `container: {ulimits: …}`"

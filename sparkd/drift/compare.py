@@ -59,13 +59,17 @@ def _between(known: Side, live: Side) -> list[Difference]:
 def not_compared(known: Side, live: Side, rank: int | None = None) -> tuple[str, ...]:
     """What only one side says anything about: sections, and ranks; each as `WHAT: SIDE does not say`."""
     pairs = paired(known, live, rank)
-    missing = {
-        f"{section}{f' of rank {other.rank}' if len(pairs) > 1 else ''}: "
-        f"{(known if getattr(one, section) is None else live).label} does not say"
-        for one, other in pairs
-        for section in SECTIONS
-        if (getattr(one, section) is None) is not (getattr(other, section) is None)
-    }
+    missing: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for section in sorted(SECTIONS):
+        for side, which in ((known, 0), (live, 1)):
+            silent = (pair for pair in pairs if getattr(pair[which], section) is None)
+            ranks = tuple(pair[1].rank for pair in silent if getattr(pair[1 - which], section) is not None)
+            if ranks:
+                missing.setdefault((side.label, ranks), []).append(section)
+    sections = [
+        f"{', '.join(said)}{'' if len(ranks) == len(pairs) else _of_ranks(ranks)}: {label} does not say"
+        for (label, ranks), said in missing.items()
+    ]
     both = {id(form) for pair in pairs for form in pair}
     alone = [
         f"rank {form.rank}: {other.label} does not say"
@@ -73,7 +77,11 @@ def not_compared(known: Side, live: Side, rank: int | None = None) -> tuple[str,
         for form in side.ranks
         if id(form) not in both and rank is None
     ]
-    return (*sorted(missing), *alone)
+    return (*sections, *alone)
+
+
+def _of_ranks(ranks: tuple[int, ...]) -> str:
+    return f" of rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
 
 
 def paired(known: Side, live: Side, rank: int | None = None) -> list[tuple[RankForm, RankForm]]:

@@ -58,7 +58,12 @@ def _effective(value: Any, flag: Flag | None) -> Any:
 
 
 def _without(flag: Flag | None, known: Any, live: Any, table: FlagTable) -> str:
-    if flag is None or None not in (known, live) or flag.default in (None, False) or isinstance(flag.default, Mapping):
+    if (
+        flag is None
+        or None not in (known, live)
+        or flag.default in (None, False, "")
+        or isinstance(flag.default, Mapping)
+    ):
         return ""
     return f"; without it {table.engine} {table.version} takes {short(flag.default)}"
 

@@ -12,7 +12,7 @@ from sparkd.checks.build_metadata import values
 from sparkd.drift import between
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.report import Drift
-from sparkd.drifting.drifter import Drifter, NothingToCompare
+from sparkd.drifting.drifter import Drifter, NothingToCompare, not_recorded
 from sparkd.drifting.store import NotRead, Record, chosen
 from sparkd.importers.around import metadata
 from sparkd.importers.live import live
@@ -170,8 +170,8 @@ class Drifts:
                 f"mend or remove {store.path(self.name, generation)}",
             )
         if generation not in records:
-            known = ", ".join(map(str, records)) or "none"
-            raise NotFound(f"nothing is recorded of generation {generation} of {self.name}", f"recorded: {known}")
+            nothing = not_recorded(self.name, generation, records)
+            raise NotFound(nothing.text, nothing.fix)
         return records[generation]
 
     async def _seen(self) -> Snapshot:

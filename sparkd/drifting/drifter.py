@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,13 @@ class NothingToCompare(SparkdError):
     def __init__(self, text: str, fix: str, named: bool = False) -> None:
         self.text, self.fix, self.named = text, fix, named
         super().__init__(text)
+
+
+def not_recorded(name: str, generation: object, known: Iterable[object]) -> NothingToCompare:
+    """For a person who named a generation that is not there: those that are."""
+    there = ", ".join(map(str, known))
+    fix = f"there is: {there}" if there else f"sparkd ctl bless {name}, while it serves well"
+    return NothingToCompare(f"nothing is recorded of generation {generation} of {name}", fix, named=True)
 
 
 @dataclass(slots=True)
@@ -161,8 +168,7 @@ class Drifter:
             unusable = (await self.store.unusable(name)).get(int(against))
             if unusable is not None:
                 raise NotRead(f"the record of generation {against} of {name} cannot be used: {unusable}")
-            known = ", ".join(records) or "none"
-            raise NothingToCompare(f"nothing is recorded of generation {against} of {name}", f"recorded: {known}", True)
+            raise not_recorded(name, against, records)
         return records[against]
 
     async def _with_reference(

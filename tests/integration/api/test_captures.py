@@ -88,7 +88,7 @@ async def test_what_is_not_saved_is_said_with_what_is(tmp_path: Path) -> None:
         assert await ask("qwen/captures") == (200, {"schema": 1, "folder": str(tmp_path / "qwen"), "captures": []})
         for path in ("ds4-flash/captures/9", "ds4-flash/captures/9/logs"):
             code, body = await ask(path)
-            assert (code, body["error"]["fix"]) == (404, "saved are: 7")
+            assert (code, body["error"]["fix"]) == (404, "there is: 7")
         for path, expected in (
             ("ds4-flash/captures/x", 400),
             ("nobody/captures", 404),

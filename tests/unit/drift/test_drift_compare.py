@@ -239,8 +239,11 @@ def test_one_rank_can_be_asked_for() -> None:
 def test_a_section_that_one_side_does_not_say_is_no_difference() -> None:
     said = rank(0, image="engine:1", container={"ipc": "host"}, mounts={"/models": "/srv"})
     assert compare(group(rank(0)), group(said)) == ()
-    assert not_compared(group(rank(0), label="A"), group(said)) == tuple(
-        f"{section}: A does not say" for section in ("container", "image", "mounts")
+    assert not_compared(group(rank(0), label="A"), group(said)) == ("container, image, mounts: A does not say",)
+    both = group(said, replace(said, rank=1))
+    assert not_compared(group(rank(0), rank(1), label="A"), both) == ("container, image, mounts: A does not say",)
+    assert not_compared(group(said, rank(1), label="A"), both) == (
+        "container, image, mounts of rank 1: A does not say",
     )
 
 
@@ -446,3 +449,17 @@ def test_a_long_word_without_a_secret_costs_no_time_to_look_through() -> None:
     """A pattern that tries every beginning of a name took minutes for 100 KB, in which the daemon looked at nothing."""
     long = "x" * 2_000_000
     assert Veil(()).text(long + " HF_TOKEN=planted") == f"{long} HF_TOKEN=<redacted>"
+
+
+def test_what_a_rule_quotes_fits_into_a_line() -> None:
+    """What is in backticks stays whole, to be pasted: 80 columns less the label."""
+    quoted = [text for rule in rules() for text in rule.sentence.split("`")[1::2]]
+    assert quoted
+    assert max(map(len, quoted)) <= 80 - 13 - 2
+
+
+def test_a_default_of_nothing_is_not_said() -> None:
+    (found,) = compare(group(rank(0, "--reasoning-parser deepseek_v4")), group(rank(0)))
+    assert str(found.why) == "reasoning then comes as part of the answer (second field report)"
+    (found,) = compare(group(rank(0)), group(rank(0, "--reasoning-parser deepseek_v4")))
+    assert "without it" not in str(found.why)
