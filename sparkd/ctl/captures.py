@@ -10,7 +10,7 @@ from sparkd.ctl.answers import Deployment, Moment, Status, read
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import Usage
 from sparkd.ctl.names import pick
-from sparkd.ctl.text import Cell, clock, labelled, say, table, terminal
+from sparkd.ctl.text import Cell, ago, clock, labelled, say, table, terminal
 
 
 class SavedLog(NamedTuple):
@@ -65,7 +65,9 @@ def show_one(api: Api, name: str | None, generation: int | None, as_json: bool) 
         print(json.dumps(one, indent=2))
         return 0
     term = terminal()
-    lines = labelled("saved", f"{one['at']}, because of {one['reason']}, in {one['folder']}", term)
+    known = next(capture for capture in reversed(saved) if capture.generation == wanted)
+    when = ago(known.at, read(Status, api.get("/api/v1/status")).at)
+    lines = labelled("saved", f"{when}, because of {known.reason}, in {known.folder}", term)
     for rank in one["ranks"]:
         lines += labelled(f"{rank['rank']}@{rank['node']}", _ended(rank["inspect"]), term)
     lines += labelled("logs", f"`sparkd ctl logs {deployment.name} --generation {wanted}`", term)

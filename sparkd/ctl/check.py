@@ -24,7 +24,11 @@ def run_checks(api: Api, name: str | None, as_json: bool) -> int:
     """Has the daemon run the checks now and shows what they found."""
     deployment = pick(read(Status, api.get("/api/v1/status")), name)
     patient = Api(api.path, CHECK_S)
-    return show([patient.post(f"/api/v1/deployments/{quote(deployment.name)}/checks", {})], as_json)
+    code = show([patient.post(f"/api/v1/deployments/{quote(deployment.name)}/checks", {})], as_json)
+    if not code and deployment.hold and not as_json:
+        text = f"{deployment.hold.text}; no check sees that now: `sparkd ctl why {deployment.name}`"
+        print("\n".join(["", *labelled("held", text, terminal(), "yellow")]))
+    return code
 
 
 def list_checks(api: Api, as_json: bool) -> int:
@@ -70,7 +74,8 @@ def lines(found: Checks, term: Terminal) -> Iterator[str]:
 def _verdict(found: Checks, counts: Counter[str]) -> str:
     bad = [f"{counts[status]} {word}" for status, word in WORDS if counts[status]]
     said = ", ".join(bad) if bad else "nothing found"
-    return f"{found.deployment}: {said}; {count(len(found.checks), 'row')} in {found.seconds:.1f} s"
+    checks = count(len({row.code for row in found.checks}), "check")
+    return f"{found.deployment}: {said}; {checks} in {found.seconds:.1f} s"
 
 
 WORDS = (("fail", "failed"), ("unknown", "could not be read"), ("warn", "to look at"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from sparkd.ctl.answers import Status, read
@@ -13,15 +13,15 @@ from sparkd.ctl.errors import DIFFERENT, FAILED
 from sparkd.ctl.findings import screen
 from sparkd.ctl.hashing import hash_weights
 from sparkd.ctl.names import pick
-from sparkd.ctl.text import Cell, Terminal, clean, listing, table, terminal, wrap
+from sparkd.ctl.text import Cell, Terminal, clean, hint, listing, table, terminal, wrap
 
 DRIFT_S = 30.0
 """Two surveys of 8 s, and the moment that a node may take to be connected."""
 
 
 ASLEEP = (
-    "has a container that runs, and no engine in it: what `docker exec` started there has ended, and with what flags only its "
-    "script knows. Start it and ask again, or compare the script with what `sparkd ctl known-good show` prints: "
+    "without an engine in it: what `docker exec` started there has ended, and with what flags only its script knows. "
+    "Start it and ask again, or compare the script with what `sparkd ctl known-good show` prints: "
     "`sparkd compare GOOD.yaml SCRIPT`"
 )
 """A container that only sleeps, as in the first field report."""
@@ -33,7 +33,8 @@ def show_drift(api: Api, name: str | None, against: str | None, hashed: bool, as
     patient = Api(api.path, DRIFT_S)
     if hashed:
         hash_weights(patient, deployment.name)
-    return show(patient.get(f"/api/v1/deployments/{quote(deployment.name)}/drift", against=against), as_json)
+    raw = patient.get(f"/api/v1/deployments/{quote(deployment.name)}/drift", against=against)
+    return show(raw, as_json, lambda found: _next(found, against))
 
 
 def show_build(api: Api, name: str | None, as_json: bool) -> int:
@@ -69,15 +70,31 @@ def _cell(every: Collection[Any], said: Any, key: str) -> Cell:
     return Cell(clean(str((said or {}).get(key, "-"))), "" if alike else "red")
 
 
-def show(raw: dict[str, Any], as_json: bool) -> int:
+def show(raw: dict[str, Any], as_json: bool, hints: Callable[[Drift], Iterable[tuple[str, str]]] | None = None) -> int:
+    """`hints`: commands to type next, and what they do, where something differs."""
     found = read(Drift, raw)
+    serious = any(one.severity != "benign" for one in found.findings)
     if as_json:
         print(json.dumps(raw, indent=2))
     else:
-        print("\n".join([*screen(found, terminal()), *_missing(found, terminal())]))
-    if found.unread:
-        return FAILED
-    return DIFFERENT if any(one.severity != "benign" for one in found.findings) else 0
+        term = terminal()
+        lines = [*screen(found, term), *_missing(found, term)]
+        for command, what in hints(found) if hints and serious else ():
+            lines += hint(command, what, term)
+        print("\n".join(lines))
+    return FAILED if found.unread else DIFFERENT if serious else 0
+
+
+def _next(found: Drift, against: str | None) -> Iterator[tuple[str, str]]:
+    """What undoes the difference, and what makes it right."""
+    name = found.deployment
+    if against == "wanted":
+        yield f"sparkd ctl restart {name}", "starts it as its file says"
+        return
+    that = "" if against in (None, "known-good") else f" --generation {against}"
+    yield f"sparkd ctl known-good rollback {name}{that}", "puts the file of that time back"
+    if not (found.absent or found.ended or found.asleep):
+        yield f"sparkd ctl bless {name}", "if it should be as it is now"
 
 
 def _missing(found: Drift, term: Terminal) -> Iterator[str]:
@@ -86,16 +103,14 @@ def _missing(found: Drift, term: Terminal) -> Iterator[str]:
         yield from (
             term.paint(line, "dim") for line in wrap(f"Flags were read by {clean(found.flags_by)}.", term.width)
         )
-    said = []
-    for ranks, what in (
-        (found.absent, "does not run: the next start was compared"),
-        (found.ended, "has ended"),
-        (found.asleep, ASLEEP),
+    for ranks, one, more in (
+        (found.absent, "does not run: the next start was compared", "do not run: the next start was compared"),
+        (found.ended, "has ended", "have ended"),
+        (found.asleep, f"has a container {ASLEEP}", f"have containers {ASLEEP}"),
     ):
         if ranks:
-            said.append(f"{listing(f'Rank {rank}' for rank in ranks)} {what}.")
-    for line in (line for one in said for line in wrap(one, term.width)):
-        yield term.paint(line, "yellow")
+            said = f"Rank{'s' * (len(ranks) > 1)} {listing(map(str, ranks))} {one if len(ranks) == 1 else more}."
+            yield from (term.paint(line, "yellow") for line in wrap(said, term.width))
     for node, why in sorted(found.unread.items()) if isinstance(found.unread, dict) else ():
         for line in wrap(f"{node} could not be read: {clean(str(why))}.", term.width):
             yield term.paint(line, "red")

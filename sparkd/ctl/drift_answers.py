@@ -33,6 +33,7 @@ class Drift(NamedTuple):
     asleep: tuple[int, ...] = ()
     not_compared: tuple[str, ...] = ()
     flags_by: str | None = None
+    deployment: str = ""
 
 
 class Record(NamedTuple):

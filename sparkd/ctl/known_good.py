@@ -11,6 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from sparkd.ctl.client import Api, quote
 from sparkd.ctl.drift_answers import Record, Records
 from sparkd.ctl.errors import CtlError, NotConfirmed, Usage
 from sparkd.ctl.names import pick
-from sparkd.ctl.text import Cell, Terminal, clean, say, table, terminal
+from sparkd.ctl.text import Cell, clean, clock, say, table, terminal
 from sparkd.model.secret import HIDDEN, is_secret
 
 
@@ -36,10 +37,10 @@ def show_list(api: Api, name: str | None, as_json: bool) -> int:
     if as_json:
         print(json.dumps(raw, indent=2))
     elif not found.known_good:
-        say(f"Nothing is recorded of {found.deployment} yet: it is when it has answered for a while, or now with: "
-            f"`sparkd ctl bless {found.deployment}`")  # fmt: skip
+        say(f"Nothing is recorded of {found.deployment} yet: it is {_when(found.deployment)}.")
     else:
-        rows = [_row(one, terminal()) for one in found.known_good]
+        now = read(Status, api.get("/api/v1/status")).at
+        rows = [_row(one, now) for one in found.known_good]
         print("\n".join(table(("GENERATION", "RECORDED", "COMPARED WITH", "MEASURED", "NOTE"), rows, terminal(), "")))
     if not as_json and isinstance(found.unusable, dict):
         for file, why in found.unusable.items():
@@ -47,15 +48,27 @@ def show_list(api: Api, name: str | None, as_json: bool) -> int:
     return 0
 
 
-def _row(one: Record, term: Terminal) -> list[Cell]:
+def _when(name: str) -> str:
+    return f"when it has answered for a while, or at once with `sparkd ctl bless {name}` while it serves"
+
+
+def _row(one: Record, now: float) -> list[Cell]:
     used = ("yes, blessed" if one.pinned else "yes") if one.reference else "-"
     return [
         Cell(str(one.generation), "bold"),
-        Cell(clean(one.recorded) or "?"),
+        Cell(clean(_local(one.recorded, now))),
         Cell(used, "green" if one.reference else ""),
         Cell(", ".join(_measured(one.measured)) or "-"),
         Cell(" ".join(clean(line) for line in (one.note or "-").splitlines())),
     ]
+
+
+def _local(recorded: str, now: float) -> str:
+    """Of a file that people may edit: what is no time is shown as it is written."""
+    try:
+        return clock(datetime.fromisoformat(recorded).timestamp(), now)
+    except ValueError:
+        return recorded or "?"
 
 
 def _measured(found: object) -> Iterator[str]:
@@ -63,9 +76,13 @@ def _measured(found: object) -> Iterator[str]:
         return
     rates = found.get("decode_tokens_per_second")
     if isinstance(rates, dict):
-        yield from (clean(f"{value} tok/s {when}") for when, value in rates.items())
+        yield from (clean(f"{_tenths(value)} tok/s {when}") for when, value in rates.items())
     if found.get("kv_cache_tokens"):
         yield f"{found['kv_cache_tokens']} tokens of KV cache"
+
+
+def _tenths(value: object) -> str:
+    return f"{value:.1f}" if isinstance(value, int | float) else str(value)
 
 
 def show_one(api: Api, name: str | None, generation: int | None, as_json: bool) -> int:
@@ -114,7 +131,8 @@ def roll_back(api: Api, name: str | None, generation: int | None, yes: bool, as_
         print(json.dumps({"schema": 1, "deployment": found.deployment, "generation": found.generation,
                           "file": str(path), "backup": None if backup is None else str(backup)}, indent=2))  # fmt: skip
     elif now == found.deployment_file:
-        say(f"{path} is already that of {said}; nothing was changed.")
+        say(f"{path} is already that of {said}; nothing was changed. What runs may still be another: "
+            f"`sparkd ctl drift {found.deployment} --against wanted`")  # fmt: skip
     else:
         kept = f"; the one before is {backup}" if backup is not None else ""
         say(f"{path} is that of {said} again{kept}. It counts from the next start on:")
@@ -204,6 +222,6 @@ def _record(api: Api, name: str | None, generation: int | None) -> dict[str, Any
         records = read(Records, api.get(path))
         used = [one.generation for one in records.known_good if one.reference]
         if not used:
-            raise Usage(f"nothing is recorded of {records.deployment} yet", f"sparkd ctl bless {records.deployment}")
+            raise Usage(f"nothing is recorded of {records.deployment} yet", f"it is {_when(records.deployment)}")
         generation = used[0]
     return api.get(f"{path}/{generation}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkd.ctl.answers import Deployment, Failure, Node, Pending, Rank, Start, Status
-from sparkd.ctl.text import Cell, Terminal, ago, clock, duration, labelled, listing, size, table, wrap
+from sparkd.ctl.text import Cell, Terminal, ago, clock, duration, hint, labelled, listing, size, table, wrap
 from sparkd.ctl.words import STARTING, headline, since, verdict, what_next, why
 
 STALE_S = 30.0
@@ -132,18 +132,24 @@ def _facts(deployment: Deployment, status: Status, term: Terminal) -> Iterator[s
     if deployment.last_failure:
         yield from labelled("last down", _failure(deployment.last_failure, status.at), term)
     checks, drift = deployment.checks, deployment.drift
-    for label, counts in (
-        ("checks", [(checks.fail, "failed"), (checks.unknown, "unread"), (checks.warn, "warned")] if checks else []),
+    for label, command, counts in (
+        (
+            "checks",
+            "sparkd ctl check",
+            [(checks.fail, "failed"), (checks.unknown, "unread"), (checks.warn, "warned")] if checks else [],
+        ),
         (
             "drift",
-            [(drift.breaks, "that breaks it"), (drift.slows, "that slows it"), (drift.unknown, "unread")]
+            "sparkd ctl drift",
+            [(drift.breaks, "that breaks it"), (drift.slows, "that slows it"), (drift.unknown, "of unknown effect")]
             if drift
             else [],
         ),
     ):
         bad = [f"{number} {word}" for number, word in counts if number]
         if bad:
-            yield from labelled(label, ", ".join(bad), term, "red" if counts[0][0] else "yellow")
+            text = f"{', '.join(bad)}: `{command} {deployment.name}`"
+            yield from labelled(label, text, term, "red" if counts[0][0] else "yellow")
 
 
 def _failure(failure: Failure, now: float) -> str:
@@ -181,5 +187,4 @@ def _more(shown: list[Deployment], status: Status, term: Terminal) -> Iterator[s
         (True, f"sparkd ctl history{name}", "what happened before"),
     ):
         if applies:
-            line = "  " + term.paint(f"{command:<28}", "cyan")
-            yield from [f"{line}  {what}"] if 32 + len(what) <= term.width else [line.rstrip(), f"    {what}"]
+            yield from hint(command, what, term)

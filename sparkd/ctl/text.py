@@ -122,6 +122,13 @@ def labelled(label: str, text: str, term: Terminal, colour: str = "") -> list[st
     return lines + [" " * 13 + term.paint(line, colour) for line in more]
 
 
+def hint(command: str, what: str, term: Terminal) -> list[str]:
+    """A command to type next and what it shows, beside it where there is room."""
+    line = "  " + term.paint(f"{command:<28}", "cyan")
+    beside = max(len(command), 28) + 4 + len(what) <= term.width
+    return [f"{line}  {what}"] if beside else [line.rstrip(), f"    {what}"]
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[Cell | str]], term: Terminal, indent: str = "  ") -> list[str]:
     """Columns as wide as their widest cell; the last one is wrapped into what is left of the line. On a terminal that
     has no room for that, each row as a list of what it says."""

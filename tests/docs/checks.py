@@ -19,6 +19,9 @@ One that could not be read is `unknown`: it is shown and stops nothing. What may
 waited for. `checks:` in sparkd.yaml, or in one deployment's file, sets the level of each: `off`, `warn` or `fail`.
 
     checks: {swap: fail, parity: off}
+
+Texts of checks and of drift name their source: *field reports* are published accounts of vLLM on DGX Spark, *evidence* with a number
+was recorded with real vLLM 0.32 on two nodes, a *signature* is a known last line of a log, and `name#123` an issue of that project.
 """
 
 HELD = {

@@ -23,19 +23,25 @@ def test_an_edit_is_drift_of_the_next_start_and_then_of_what_runs(folder: Path) 
         code, said = ctl("drift")
         assert (code, "sparkd ctl drift demo --against wanted" in said) == (1, True)
         assert ctl("bless", "-m", "as it should be")[0] == 0
-        assert "as it should be" in ctl("known-good", "list")[1]
+        (kept,) = json.loads(ctl("known-good", "list", "--json")[1])["known_good"]
+        assert ctl("bless", "--generation", str(kept["generation"]))[0] == 0
+        assert "as it should be" in ctl("known-good", "list")[1], "blessed again, it keeps its note"
+        assert ctl("drift", "--against", "99")[1].split("fix:")[1].strip() == f"there is: {kept['generation']}"
         assert ctl("drift")[0] == 0
         kept = ctl("known-good", "show")[1]
         assert ("given:" in kept, "in-use:" in kept) == (True, True), "what the engine says of itself"
 
         assert Terminal("demo", "fault", "drift").end() == 0
         assert names() == [], "what runs is what worked, whatever its file says by now"
-        assert ctl("drift", "--against", "wanted")[0] == 5
+        code, said = ctl("drift", "--against", "wanted")
+        assert (code, said.strip().splitlines()[-1].split("  ")[1]) == (5, "sparkd ctl restart demo")
         assert names("--against", "wanted") == [("slows", "--max-num-seqs")]
 
         assert ctl("restart", "demo", "--yes", "--wait")[0] == 0
         assert names() == [("slows", "--max-num-seqs")]
         (told,) = [one for one in json.loads(ctl("history", "--json")[1])["events"] if one["kind"] == "drift"]
         assert re.fullmatch(r"differs from known-good \d+ in: --max-num-seqs \(slows\)", told["sentence"])
+        undone = [line.split("  ")[1] for line in ctl("drift")[1].strip().splitlines()[-2:]]
+        assert undone == ["sparkd ctl known-good rollback demo", "sparkd ctl bless demo"]
         code, said = ctl("drift", "--build")
         assert (code, "no image" in said) == (1, True)

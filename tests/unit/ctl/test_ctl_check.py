@@ -6,7 +6,7 @@ import json
 
 import pytest
 from ctl_daemon import check_golden, daemon, on_terminal, sparkd
-from ctl_scenes import Json, serving
+from ctl_scenes import Json, held, serving
 
 
 def row(code: str, node: str | None, status: str = "ok", text: str = "", **more: object) -> Json:
@@ -76,6 +76,17 @@ def test_what_runs_is_not_what_its_file_says_by_now() -> None:
         shown = sparkd(server.socket_path, "ctl", "check").stdout
     assert "its file has changed (image)" in shown
     assert "checked is what it was started with" in " ".join(shown.split())
+
+
+def test_a_hold_that_no_check_explains_is_not_kept_quiet() -> None:
+    """`nothing found` alone, at 7 a.m., of something that is held."""
+    with daemon(held()) as server:
+        server.checks = checks(*WELL)
+        shown = " ".join(sparkd(server.socket_path, "ctl", "check").stdout.split())
+        server.checks = checks(*WELL, GHOST)
+        told = sparkd(server.socket_path, "ctl", "check").stdout
+    assert shown.endswith("no check sees that now: `sparkd ctl why ds4-flash`")
+    assert "no check sees that" not in told
 
 
 def test_the_list() -> None:

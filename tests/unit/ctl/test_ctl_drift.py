@@ -72,8 +72,49 @@ def test_a_container_that_only_sleeps_is_said_with_what_to_do() -> None:
         done = sparkd(server.socket_path, "ctl", "drift")
     assert done.returncode == 0
     words = " ".join(done.stdout.split())
-    assert "Rank 0 has a container that runs, and no engine in it" in words
+    assert "Rank 0 has a container without an engine in it" in words
     assert "`sparkd compare GOOD.yaml SCRIPT`" in words
+
+
+def test_what_does_not_run_is_said_as_a_sentence() -> None:
+    with daemon(serving()) as server:
+        for about, said in (
+            ({"absent": [0, 1]}, "Ranks 0 and 1 do not run: the next start was compared."),
+            ({"ended": [1]}, "Rank 1 has ended."),
+            ({"ended": [0, 1]}, "Ranks 0 and 1 have ended."),
+        ):
+            server.answers[f"{BASE}/drift"] = drift(**about)
+            assert sparkd(server.socket_path, "ctl", "drift").stdout.splitlines()[-1] == said
+
+
+def test_what_has_one_cause_and_one_remedy_is_told_once() -> None:
+    one = {**SEQS, "kind": "rank", "why": "ranks disagree", "fix": "give rank 0 and rank 1 the same"}
+    with daemon(serving()) as server:
+        server.answers[f"{BASE}/drift"] = drift(one, FORK, {**one, "name": "--block-size"}, {**one, "rank": 2})
+        shown = sparkd(server.socket_path, "ctl", "drift").stdout
+    assert shown.count("ranks disagree") == 2, "of rank 1, and of rank 2"
+    assert shown.index("--max-num-seqs") < shown.index("--block-size") < shown.index("ranks disagree")
+    assert "4 differences" in shown
+
+
+@pytest.mark.parametrize(
+    ("against", "more", "commands"),
+    [
+        (None, {}, ["known-good rollback ds4-flash", "bless ds4-flash"]),
+        (None, {"absent": [0, 1]}, ["known-good rollback ds4-flash"]),
+        ("12", {}, ["known-good rollback ds4-flash --generation 12", "bless ds4-flash"]),
+        ("wanted", {}, ["restart ds4-flash"]),
+    ],
+)
+def test_what_differs_ends_with_what_to_type_next(against: str | None, more: Json, commands: list[str]) -> None:
+    words = ["ctl", "drift"] + (["--against", against] if against else [])
+    with daemon(serving()) as server:
+        server.answers[f"{BASE}/drift"] = drift(FORK, **more)
+        shown = sparkd(server.socket_path, *words).stdout
+        server.answers[f"{BASE}/drift"] = drift(HOST)
+        assert "sparkd ctl" not in sparkd(server.socket_path, *words).stdout, "nothing to undo"
+    typed = [line.strip().partition("  ")[0] for line in shown.splitlines() if line.startswith("  sparkd ctl ")]
+    assert typed == [f"sparkd ctl {one}" for one in commands]
 
 
 @pytest.mark.parametrize(
