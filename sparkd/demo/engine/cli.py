@@ -38,6 +38,16 @@ def count(text: str) -> int:
     return int(text)
 
 
+def number_or_text(text: str) -> int | float | str:
+    """Reads a value whose type the tables do not say: vLLM prints 0.9 as the number that its parser made of it."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def json_value(text: str) -> Any:
     """Reads a value vLLM hands to json.loads."""
     try:
@@ -71,7 +81,7 @@ def parser() -> Parser:
     counts = {"max-model-len", "max-num-seqs", "max-num-batched-tokens"}
     numbers = {"port", "nnodes", "node-rank", "master-port", "tensor-parallel-size", "pipeline-parallel-size"}
     for flag in flags.VALUES:
-        kind: Any = count if flag in counts else int if flag in numbers else str
+        kind: Any = count if flag in counts else int if flag in numbers else number_or_text
         built.add_argument(*names(flag), type=kind, choices=flags.DTYPES if flag == "dtype" else None)
     for flag in flags.LISTS:
         built.add_argument(*names(flag), nargs="+")
