@@ -20,8 +20,8 @@ DRIFT_S = 30.0
 
 
 ASLEEP = (
-    "without an engine in it: what `docker exec` started there has ended, and with what flags only its script knows. "
-    "Start it and ask again, or compare the script with what `sparkd ctl known-good show` prints: "
+    "without an engine in it: the next start was compared. What `docker exec` started there has ended, and with what flags "
+    "only its script knows: start it and ask again, or compare the script with what `sparkd ctl known-good show` prints: "
     "`sparkd compare GOOD.yaml SCRIPT`"
 )
 """A container that only sleeps, as in the first field report."""

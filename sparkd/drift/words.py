@@ -23,7 +23,8 @@ def fix(kind: str, name: str, known: Any, live: Any) -> str:
     if kind == "env":
         return f"unset {name}" if known is None else f"set {name}={_quoted(str(known))}"
     if kind == "unit" and " " in name:
-        return f"look at {name.partition(' ')[0]}: it said {short(known)}"
+        said = "this was not in it when it worked" if known is None else f"it said {short(known)}"
+        return f"look at {name.partition(' ')[0]}: {said}"
     if kind == "unit":
         return f"remove {name}=" if known is None else f"write {name}={known}"
     if name.startswith("mount "):

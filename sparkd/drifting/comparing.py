@@ -32,11 +32,14 @@ def with_known(known: Side, seen: Seen, at: float, seconds: float) -> Drift:
 
 
 def with_wanted(wanted: Side, seen: Seen, at: float, seconds: float) -> Drift:
-    """What runs against what the files say. What a container has changed of itself no file wants."""
+    """What runs against what the files say. What a container has changed of itself no file wants. A fix brings the known
+    side back: here that is one restart, and no word of it is to be typed (a file may want `fork`)."""
     besides = tuple(key for key in OF_WHAT_RUNS if key != "changed ")
     ranks = tuple(without(form, besides) for form in seen.side.ranks)
     trimmed = replace(seen, side=replace(seen.side, ranks=ranks))
-    return with_known(replace(wanted, label="wanted"), trimmed, at, seconds)
+    found = with_known(replace(wanted, label="wanted"), trimmed, at, seconds)
+    apart = (one if one.kind == "rank" else replace(one, fix=None) for one in found.findings)
+    return replace(found, findings=tuple(apart))
 
 
 def in_order(findings: Iterable[Difference]) -> tuple[Difference, ...]:

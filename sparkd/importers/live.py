@@ -44,7 +44,7 @@ AROUND = (VERSIONS, LINKS, MODEL, CACHES, UNITS, CONTAINERS, IMAGE, PRESSURE)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """`side` has every rank of a node that could be read; one that neither runs nor was kept by Docker is what the
-    next start would make of it, and is in `absent`."""
+    next start would make of it, and is in `absent`, or in `asleep` where its container is there without it."""
 
     side: Side
     unread: Mapping[str, str]
@@ -118,16 +118,15 @@ def live(scene: Scene) -> Seen:
         kept = _kept(scene, node) if found is None else None
         if found is not None:
             form = _running(scene, node, found)
-        elif kept is not None:
-            form = _made(scene, node, kept)
-            (asleep if form.flags is None and _runs(kept) else ended).append(rank)
+        elif kept is not None and _ran(form := _made(scene, node, kept), kept):
+            ended.append(rank)
         else:
             form = _wanted(scene, rank)
-            absent.append(rank)
+            (absent if kept is None else asleep).append(rank)
         program = found.program if found is not None else None
         forms.append(_whole(scene, rank, form, program))
         missing[rank] = {**unsaid(scene, node, program), **dict(_silent(scene, node, program))}
-    label = "live" if len(absent) < len(forms) or not forms else "the next start"
+    label = "live" if len(absent) + len(asleep) < len(forms) or not forms else "the next start"
     side = Side(label=label, kind="live", ranks=tuple(forms))
     return Seen(
         side=side,
@@ -253,8 +252,9 @@ def _own(env: Mapping[str, str], scene: Scene, node: str, container: Mapping[str
     }
 
 
-def _runs(container: Mapping[str, Any]) -> bool:
-    return (container.get("State") or {}).get("Status") == "running"
+def _ran(form: RankForm, container: Mapping[str, Any]) -> bool:
+    """Not a container that only sleeps: its own environment is not that of the rank which a script started in it."""
+    return form.flags is not None or (container.get("State") or {}).get("Status") != "running"
 
 
 def _kept(scene: Scene, node: str) -> Mapping[str, Any] | None:

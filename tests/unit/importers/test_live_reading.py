@@ -197,14 +197,19 @@ def test_a_container_that_only_sleeps_is_read_by_the_process_in_it() -> None:
     assert compare(live(scene()).side, seen.side) == ()
 
 
-def test_a_container_that_sleeps_without_an_engine_has_flags_that_nobody_knows() -> None:
+def test_for_a_container_that_sleeps_without_an_engine_the_next_start_is_compared() -> None:
     made = inspected("spark1")
     container = made.containers[IDS["spark1"]]
     config = {**container["Config"], "Cmd": ["sleep", "infinity"], "Labels": {}}
     docker = {"spark1": replace(made, containers={IDS["spark1"]: {**container, "Config": config}})}
     seen = live(scene({"spark1": None}, docker))
     assert (seen.asleep, seen.ended, seen.absent, seen.whole) == ((0,), (), (), False)
+    assert seen.side.ranks[0].flags, "those of the next start"
     assert compare(beside(live(scene()).side, seen), seen.side) == (), "what is not known is no difference"
+    bare = {**container, "Config": {**config, "Env": []}, "HostConfig": {}, "Mounts": []}
+    foreign = live(scene({"spark1": None}, {"spark1": replace(made, containers={IDS["spark1"]: bare})}))
+    assert foreign.asleep == (0,)
+    assert compare(beside(live(scene()).side, foreign), foreign.side) == (), "it is not what will be started"
     stopped = {**container, "Config": config, "State": {"Status": "exited"}}
     gone = {"spark1": replace(made, containers={IDS["spark1"]: stopped})}
     assert live(scene({"spark1": None}, gone)).ended == (0,)
