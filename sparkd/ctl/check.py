@@ -12,7 +12,7 @@ from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import NOT_SERVING
 from sparkd.ctl.names import pick
 from sparkd.ctl.screen import pending_text
-from sparkd.ctl.text import Cell, Terminal, clean, count, labelled, table, terminal, wrap
+from sparkd.ctl.text import Cell, Terminal, clean, count, labelled, listing, table, terminal, wrap
 
 CHECK_S = 30.0
 """A run ends after 16 s at the worst: two rounds of questions, each with its own deadline."""
@@ -89,19 +89,29 @@ def _cell(rows: Sequence[Row], code: str, node: str) -> Cell:
 
 
 def _troubles(rows: Sequence[Row]) -> Iterator[tuple[str, Row]]:
-    """(codes, one of their rows), the worst first: a node that cannot be asked is one trouble, not one for each check."""
+    """(checks and places, one of their rows), the worst first: a node that cannot be asked is one trouble, not one for
+    each check, and what is wrong in the same words on every node is one too."""
     alike: dict[Row, list[str]] = {}
     for row in sorted(rows, key=lambda row: WORST.index(row.status) if row.status in WORST else 0):
         if row.status != "ok":
             alike.setdefault(row._replace(code="", severity=""), []).append(row.code)
-    return ((", ".join(dict.fromkeys(codes)), row) for row, codes in alike.items())
+    places: dict[tuple[str, Row], list[Row]] = {}
+    for row, codes in alike.items():
+        places.setdefault((", ".join(dict.fromkeys(codes)), row._replace(node=None, rank=None)), []).append(row)
+    return ((_where(codes, found), row) for (codes, row), found in places.items())
 
 
-def _trouble(codes: str, row: Row, term: Terminal) -> Iterator[str]:
-    where = " ".join(word for word in (row.node or "", "" if row.rank is None else f"rank {row.rank}") if word)
+def _where(codes: str, found: Sequence[Row]) -> str:
+    """`flags on spark1 rank 0 and spark2 rank 1`."""
+    named = (" ".join(filter(None, (row.node, None if row.rank is None else f"rank {row.rank}"))) for row in found)
+    places = listing(filter(None, named))
+    return f"{codes} on {places}" if places else codes
+
+
+def _trouble(whose: str, row: Row, term: Terminal) -> Iterator[str]:
     first = f"{row.status:<7}  "
     yield ""
-    for line in wrap(codes + (f" on {where}" if where else ""), term.width - len(first)):
+    for line in wrap(whose, term.width - len(first)):
         yield term.paint(first + line, COLOURS.get(row.status, ""))
         first = " " * len(first)
     yield from labelled("what", row.text, term)

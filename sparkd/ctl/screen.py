@@ -61,8 +61,11 @@ def _block(deployment: Deployment, status: Status, term: Terminal) -> list[str]:
     if deployment.phase in STARTING and deployment.start and deployment.start.stage:
         lines += labelled("stages", _stages(deployment.start, status.at), term)
     lines += labelled("next", what_next(deployment, status), term)
-    if deployment.restart_pending or deployment.pending:
-        lines += labelled("pending", pending_text(deployment.pending, deployment.name), term, "yellow")
+    pending = deployment.pending
+    if deployment.restart_pending or (pending and (pending.removed or pending.problems)):
+        lines += labelled("pending", pending_text(pending, deployment.name), term, "yellow")
+    elif pending:  # nothing runs, so nothing is pending: a start goes by the file
+        lines += labelled("changed", f"its file, since it last ran{_keys(pending)}", term, "yellow")
     if deployment.ranks:
         lines += ["", *_ranks(deployment, status, term)]
     for node in status.unread_nodes(deployment):
@@ -78,9 +81,12 @@ def pending_text(pending: Pending | None, name: str) -> str:
     if pending and pending.problems:
         more = f" (and {len(pending.problems) - 1} more)" if len(pending.problems) > 1 else ""
         return f"its file cannot be used, so it goes on as it was started: {pending.problems[0]}{more}"
-    keys = [change.key for change in pending.changes] if pending else []
-    what = f" ({listing(keys) if len(keys) < 4 else f'{keys[0]}, {keys[1]} and {len(keys) - 2} more'})" if keys else ""
-    return f"its file has changed{what}; `sparkd ctl restart {name}` applies it"
+    return f"its file has changed{_keys(pending) if pending else ''}; `sparkd ctl restart {name}` applies it"
+
+
+def _keys(pending: Pending) -> str:
+    keys = [change.key for change in pending.changes]
+    return f" ({listing(keys) if len(keys) < 4 else f'{keys[0]}, {keys[1]} and {len(keys) - 2} more'})" if keys else ""
 
 
 def _stages(start: Start, now: float) -> str:

@@ -23,7 +23,7 @@ def show_why(api: Api, name: str | None, as_json: bool) -> int:
     first = verdict(deployment, status)
     lines = [
         *(term.paint(line, first.colour) for line in wrap(first.text, term.width)),
-        *why_lines(said, term),
+        *why_lines(said, term, deployment.restart_pending),
     ]
     if failure := deployment.last_failure:
         shown = f"`sparkd ctl logs {deployment.name} --generation {failure.generation}`"
@@ -34,7 +34,8 @@ def show_why(api: Api, name: str | None, as_json: bool) -> int:
     return 0
 
 
-def why_lines(why: Why, term: Terminal) -> Iterator[str]:
+def why_lines(why: Why, term: Terminal, runs_on: bool) -> Iterator[str]:
+    """`runs_on`: what was started by another file still runs; otherwise it only did."""
     if why.sentence:
         yield from labelled("sparkd", why.sentence, term)
     if why.cause:
@@ -42,8 +43,9 @@ def why_lines(why: Why, term: Terminal) -> Iterator[str]:
     else:
         yield from labelled("cause", "it has not failed, as far as sparkd remembers", term)
     for change in why.pending.changes if why.pending else ():
-        runs, file = ("(not set)" if text is None else text for text in (change.running, change.file))
-        yield from labelled("pending", f"{change.key}: runs with {runs}, its file says {file}", term, "yellow")
+        ran, file = ("(not set)" if text is None else text for text in (change.running, change.file))
+        text = f"{change.key}: {'runs' if runs_on else 'last ran'} with {ran}, its file says {file}"
+        yield from labelled("pending" if runs_on else "changed", text, term, "yellow")
     for other in why.also:
         yield from _cause("also", other, term)
     if why.rule or why.reason:

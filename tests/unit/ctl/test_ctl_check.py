@@ -48,8 +48,8 @@ def test_a_node_that_cannot_be_asked_is_told_once() -> None:
     with daemon(serving()) as server:
         server.checks = checks(*mute)
         said = sparkd(server.socket_path, "ctl", "check").stdout
-    assert said.count("cannot be checked") == 2
-    assert "\nunknown  disk, swap, memory on spark2\n" in said
+    assert said.count("cannot be checked") == 1
+    assert "\nunknown  disk, swap, memory on spark1 and spark2\n" in said
 
 
 def test_columns_keep_their_places_whatever_is_worst() -> None:
@@ -57,6 +57,20 @@ def test_columns_keep_their_places_whatever_is_worst() -> None:
         server.checks = checks(GHOST, *WELL)
         said = sparkd(server.socket_path, "ctl", "check").stdout
     assert said.index("spark1") < said.index("spark2")
+
+
+def test_what_is_wrong_in_the_same_words_on_two_nodes_is_told_once() -> None:
+    fork = [
+        {**row("flags", node, "fail", "fork in the file", fix="remove it"), "rank": number}
+        for number, node in enumerate(("spark1", "spark2"))
+    ]
+    other = row("flags", "spark2", "fail", "another", fix="remove it")
+    with daemon(serving()) as server:
+        server.checks = checks(*fork, other)
+        said = sparkd(server.socket_path, "ctl", "check").stdout
+    assert said.count("fork in the file") == 1
+    assert "\nfail     flags on spark1 rank 0 and spark2 rank 1\n" in said
+    assert "\nfail     flags on spark2\n  what       another\n" in said
 
 
 @pytest.mark.parametrize(

@@ -370,3 +370,23 @@ def test_logs_of_a_saved_generation() -> None:
         follow_it = sparkd(server.socket_path, "ctl", "logs", "--generation", "13", "-f")
     assert [line.split(" ", 2)[2] for line in shown.stdout.splitlines()] == ["second", "\tthird"]
     assert (follow_it.returncode, "a saved log does not go on" in follow_it.stderr) == (2, True)
+
+
+def test_a_file_that_changed_while_nothing_runs_is_pending_for_nobody() -> None:
+    """Both nodes rebooted, the start is held: `runs with 4` is said of no rank, and no restart is needed."""
+    pending = {"changes": [{"key": "args.max-num-seqs", "running": "4", "file": "2"}], "problems": [], "removed": False}
+    for phase, label, said in (
+        ("held", "changed", "last ran with 4, its file says 2"),
+        ("serve", "pending", "runs with 4, its file says 2"),
+    ):
+        scene = held() if phase == "held" else serving()
+        (one,) = scene["deployments"]
+        scene["deployments"] = [{**one, "pending": pending, "restart_pending": phase == "serve"}]
+        with daemon(scene) as server:
+            server.why = {**WHY, "pending": pending}
+            status = sparkd(server.socket_path, "ctl", "status").stdout
+            why = sparkd(server.socket_path, "ctl", "why").stdout
+        assert ("restart ds4-flash` applies it" in status) is (phase == "serve")
+        assert f"\n  {label}" in status
+        assert said in " ".join(why.split())
+        assert f"\n  {label}" in why
