@@ -27,6 +27,10 @@ ASLEEP = (
 """A container that only sleeps, as in the first field report."""
 
 
+OF_THE_FILE = ("flag", "env", "image", "container", "rank")
+"""Kinds of differences that a deployment file can make; a kernel, a unit or a weight file stays what it is."""
+
+
 def show_drift(api: Api, name: str | None, against: str | None, hashed: bool, as_json: bool) -> int:
     """0 without differences above benign, 5 with some, 1 where a node could not be read."""
     deployment = pick(read(Status, api.get("/api/v1/status")), name)
@@ -92,7 +96,8 @@ def _next(found: Drift, against: str | None) -> Iterator[tuple[str, str]]:
         yield f"sparkd ctl restart {name}", "starts it as its file says"
         return
     that = "" if against in (None, "known-good") else f" --generation {against}"
-    yield f"sparkd ctl known-good rollback {name}{that}", "puts the file of that time back"
+    if any(one.kind in OF_THE_FILE and one.severity != "benign" for one in found.findings):
+        yield f"sparkd ctl known-good rollback {name}{that}", "puts the file of that time back"
     if not (found.absent or found.ended or found.asleep):
         yield f"sparkd ctl bless {name}", "if it should be as it is now"
 

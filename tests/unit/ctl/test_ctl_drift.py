@@ -100,6 +100,7 @@ def test_what_has_one_cause_and_one_remedy_is_told_once() -> None:
 @pytest.mark.parametrize(
     ("against", "more", "commands"),
     [
+        (None, {"findings": [{**FORK, "kind": "host", "name": "kernel"}]}, ["bless ds4-flash"]),
         (None, {}, ["known-good rollback ds4-flash", "bless ds4-flash"]),
         (None, {"absent": [0, 1]}, ["known-good rollback ds4-flash"]),
         ("12", {}, ["known-good rollback ds4-flash --generation 12", "bless ds4-flash"]),
@@ -109,7 +110,7 @@ def test_what_has_one_cause_and_one_remedy_is_told_once() -> None:
 def test_what_differs_ends_with_what_to_type_next(against: str | None, more: Json, commands: list[str]) -> None:
     words = ["ctl", "drift"] + (["--against", against] if against else [])
     with daemon(serving()) as server:
-        server.answers[f"{BASE}/drift"] = drift(FORK, **more)
+        server.answers[f"{BASE}/drift"] = drift(FORK) | more
         shown = sparkd(server.socket_path, *words).stdout
         server.answers[f"{BASE}/drift"] = drift(HOST)
         assert "sparkd ctl" not in sparkd(server.socket_path, *words).stdout, "nothing to undo"
