@@ -136,8 +136,11 @@ def _dry_run(api: Api, verb: str, deployment: Deployment, effect: list[str], cle
     _refuse(verb, deployment)
     already = _come_true(verb, deployment)
     would = f"do nothing: {deployment.name} is already {already}" if already else effect[0]
-    text = " ".join([f"would {would}.", *([] if already else effect[1:])])
-    cleaned = would_clean(api, deployment.name, clean) if verb in ("start", "restart") and not already else {}
+    starts = verb in ("start", "restart") and not already
+    failing = starts and deployment.checks is not None and deployment.checks.fail
+    held = [f"It would be held by what fails now: `sparkd ctl check {deployment.name}`."] if failing else []
+    text = " ".join([f"would {would}.", *([] if already else effect[1:]), *held])
+    cleaned = would_clean(api, deployment.name, clean) if starts else {}
     if as_json:
         answer = {
             "schema": 1,

@@ -345,6 +345,15 @@ CLEANUP = {
 }
 
 
+@pytest.mark.parametrize(("verb", "fails", "held"), [("start", 2, True), ("start", 0, False), ("stop", 2, False)])
+def test_a_dry_run_says_that_a_failing_check_would_hold_the_start(verb: str, fails: int, held: bool) -> None:
+    scene = stopped() if verb == "start" else serving()
+    scene["deployments"] = [{**scene["deployments"][0], "checks": {"ok": 20, "warn": 1, "fail": fails, "unknown": 0}}]
+    with daemon(scene) as server:
+        said = " ".join(sparkd(server.socket_path, "ctl", verb, "--dry-run").stdout.split())
+    assert ("would be held by what fails now: `sparkd ctl check ds4-flash`." in said) is held
+
+
 def test_a_dry_run_lists_what_a_start_would_take_away() -> None:
     with daemon(serving()) as server:
         server.cleanup = CLEANUP
