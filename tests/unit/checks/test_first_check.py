@@ -10,6 +10,7 @@ import pytest
 import structlog
 from click.testing import CliRunner
 
+from sparkd import standalone
 from sparkd.cli import cli
 from sparkd.journal.owner import owner_id
 
@@ -45,7 +46,10 @@ def test_it_needs_no_daemon_that_ran_before_and_the_daemon_keeps_its_id(tmp_path
     assert state.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_node_that_cannot_be_reached_is_in_the_report_and_nowhere_else(tmp_path: Path) -> None:
+def test_a_node_that_cannot_be_reached_is_in_the_report_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standalone, "CONNECT_S", 0.5)
     (tmp_path / "deployments").mkdir()
     nodes = (
         "{box: {address: local, data_address: 10.0.0.1}, far: {address: 192.0.2.1, key: %s, data_address: 10.0.0.2}}"
