@@ -10,7 +10,7 @@ from sparkd.drift.report import named
 from sparkd.model.check import Level
 from sparkd.model.config import Deployment
 from sparkd.model.snapshot import Unknown
-from sparkd.model.words import short
+from sparkd.model.words import OF_A_FILE, short
 
 CODE = "drift"
 """It asks for no facts of its own: what the other checks have not read is not compared."""
@@ -32,12 +32,14 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
         if found:
             text = f"differs from the last good ({scene.drift.against}) in: {named(found)}"
             why = f"; {found[0].why}" if found[0].why else ""
+            older = any(one.kind in OF_A_FILE for one in found)
+            undo = f"; put it back: sparkd ctl known-good rollback {name}" if older else ""
             forced = f", or start it all the same: sparkd ctl start {name} --force" if breaks and refuses else ""
             nodes = {one.node for one in found}
             yield Trouble(
                 nodes.pop() if len(nodes) == 1 else None,
                 text + (why if breaks else ""),
-                f"sparkd ctl drift {name}; put it back: sparkd ctl known-good rollback {name}{forced}",
+                f"sparkd ctl drift {name}{undo}{forced}",
                 tuple(map(_line, found)),
                 mild=not (breaks and refuses),
                 not_yet=all(one.kind == "host" for one in found),

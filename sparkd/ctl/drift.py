@@ -14,6 +14,7 @@ from sparkd.ctl.findings import screen
 from sparkd.ctl.hashing import hash_weights
 from sparkd.ctl.names import pick
 from sparkd.ctl.text import Cell, Terminal, clean, hint, listing, table, terminal, wrap
+from sparkd.model.words import OF_A_FILE
 
 DRIFT_S = 30.0
 """Two surveys of 8 s, and the moment that a node may take to be connected."""
@@ -25,10 +26,6 @@ ASLEEP = (
     "`sparkd compare GOOD.yaml SCRIPT`"
 )
 """A container that only sleeps, as in the first field report."""
-
-
-OF_THE_FILE = ("flag", "env", "image", "container", "rank")
-"""Kinds of differences that a deployment file can make; a kernel, a unit or a weight file stays what it is."""
 
 
 def show_drift(api: Api, name: str | None, against: str | None, hashed: bool, as_json: bool) -> int:
@@ -96,7 +93,7 @@ def _next(found: Drift, against: str | None) -> Iterator[tuple[str, str]]:
         yield f"sparkd ctl restart {name}", "starts it as its file says"
         return
     that = "" if against in (None, "known-good") else f" --generation {against}"
-    if any(one.kind in OF_THE_FILE and one.severity != "benign" for one in found.findings):
+    if any(one.kind in OF_A_FILE and one.severity != "benign" for one in found.findings):
         yield f"sparkd ctl known-good rollback {name}{that}", "puts the file of that time back"
     if not (found.absent or found.ended or found.asleep):
         yield f"sparkd ctl bless {name}", "if it should be as it is now"

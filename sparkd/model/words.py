@@ -164,6 +164,10 @@ def _about_node(node: Json, at: str) -> str:
     return f"{node['name']} could not be asked{lasted} ({node['why']}): unknown, which is not down."
 
 
+OF_A_FILE = ("flag", "env", "image", "container", "rank")
+"""Kinds of drift that a deployment file can make, and an older one undo; a kernel, a unit or weights stay what they are."""
+
+
 def short(value: object) -> str:
     """A value on one line."""
     if value is None:

@@ -43,6 +43,8 @@ def test_a_warning_names_all_of_it() -> None:
     assert rest.text == "differs from the last good (known-good 12) in: --max-num-seqs on rank 1"
     assert rest.evidence == ("slows: --max-num-seqs (rank 1): 4 -> 8",)
     assert "rollback demo" in rest.fix
+    (kernel,) = found(replace(SEQS, kind="host", name="kernel"))
+    assert kernel.fix == "sparkd ctl drift demo", "no deployment file brings a kernel back"
 
 
 def test_where_it_is_refused_only_what_breaks_fails() -> None:
