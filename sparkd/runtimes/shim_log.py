@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -18,7 +17,7 @@ MAX_LINES, MAX_BYTES = 10_000, 1 << 20
 
 def last(folder: Path, tail: int, since: float | None) -> tuple[LogLine, ...]:
     """The last `tail` lines, at most 1 MiB of them. Raises OSError."""
-    lines: deque[LogLine] = deque(maxlen=min(tail, MAX_LINES))
+    lines: list[LogLine] = []
     left = MAX_BYTES
     chunks: list[bytes] = []
     for file in _newest_first(folder):
@@ -30,7 +29,9 @@ def last(folder: Path, tail: int, since: float | None) -> tuple[LogLine, ...]:
         line = parse(raw)
         if line is not None and (since is None or line.at >= since):
             lines.append(line)
-    return tuple(lines)
+    # Rotated more than once while we look, a newer file comes by under the name of an older one.
+    lines.sort(key=lambda line: line.at)
+    return tuple(lines[-min(tail, MAX_LINES) :]) if tail else ()
 
 
 def first(folder: Path, most: int) -> tuple[LogLine, ...]:

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 import anyio
 import pytest
@@ -18,7 +19,7 @@ from shim_ranks import alive, command, ended, kill, only, rank, says, shim_pid, 
 
 from sparkd.errors import DockerError, DockerRefused
 from sparkd.model.config import LogLimit
-from sparkd.runtimes import shim_main, shim_record
+from sparkd.runtimes import shim_log, shim_main, shim_record
 from sparkd.runtimes.refusals import reason
 from sparkd.runtimes.shim import ShimRuntime
 
@@ -397,6 +398,28 @@ async def test_a_log_that_is_being_rotated_can_be_read_at_any_moment(runtime: Sh
         numbers = [int(line.text) for line in await runtime.logs(container_id, 100, None)]
         assert numbers == sorted(set(numbers)), "no line twice"
     await runtime.stop(container_id, 0.0)
+
+
+def test_a_log_that_is_rotated_twice_while_one_looks_keeps_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen on a busy machine: what was read first had become the oldest."""
+    (tmp_path / "log.1").write_text("1.0 stdout a\n")
+    (tmp_path / "log").write_text("2.0 stdout b\n")
+    read = shim_log._end_of
+
+    def rotated(file: BinaryIO, limit: int) -> bytes:
+        found = read(file, limit)
+        if not (tmp_path / "log.3").exists():
+            for old, new in (("log.1", "log.3"), ("log", "log.2")):
+                (tmp_path / old).rename(tmp_path / new)
+            (tmp_path / "log.1").write_text("3.0 stdout c\n")
+            (tmp_path / "log").write_text("4.0 stdout d\n")
+        return found
+
+    monkeypatch.setattr(shim_log, "_end_of", rotated)
+    assert [line.text for line in shim_log.last(tmp_path, 10, None)] == ["a", "b", "c"]
+    assert [line.text for line in shim_log.last(tmp_path, 2, None)] == ["c", "d"]
 
 
 async def test_a_pipe_in_place_of_a_log_is_not_waited_for(runtime: ShimRuntime, tmp_path: Path) -> None:
