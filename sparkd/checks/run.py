@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from sparkd.checks.scene import Ask, Check, Scene, Trouble
 from sparkd.model.check import Finding, Level, Status
 from sparkd.model.config import Cluster, Deployment
-from sparkd.model.snapshot import Unknown
+from sparkd.model.snapshot import DOCKER_STOPPED, Unknown
 
 
 def levels(cluster: Cluster, deployment: Deployment) -> Mapping[str, str]:
@@ -46,24 +46,25 @@ WORST = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.WARN: 2, Status.OK: 3}
 
 
 def _unread(check: Check, scene: Scene) -> Iterator[tuple[str, str]]:
-    """Node -> why something that the check needs could not be read there. Of a node that could not be asked at all that
-    is why, whatever was missed there: its Docker `was not seen running` because nobody could look."""
-    silent = {node: view.boot.why for node, view in scene.nodes.items() if isinstance(view.boot, Unknown)}
-    for node, why in _unanswered(check, scene):
-        yield node, silent.get(node, why)
-
-
-def _unanswered(check: Check, scene: Scene) -> Iterator[tuple[str, str]]:
+    """Node -> why something that the check needs could not be read there."""
     for node in scene.deployment.nodes:
         view = scene.nodes.get(node)
         values = [getattr(view, field) for field in check.reads] if view is not None else []
         for value in (*values, *(scene.fact(node, fact) for fact in check.needs)):
             if isinstance(value, Unknown):
-                yield node, value.why
+                yield node, _why(scene, node, value)
     for ask in check.asks(scene):
         answer = scene.answer(ask)
         if isinstance(answer, Unknown):
-            yield ask.node, f"{ask.path}: {answer.why}"
+            yield ask.node, _why(scene, ask.node, answer, f"{ask.path}: ")
+
+
+def _why(scene: Scene, node: str, unknown: Unknown, about: str = "") -> str:
+    """Where nobody could look at the node at all, that is why its Docker was not seen running."""
+    view = scene.nodes.get(node)
+    if view is not None and isinstance(view.boot, Unknown) and unknown.code == DOCKER_STOPPED:
+        return view.boot.why
+    return f"{about}{unknown.why}"
 
 
 def _judged(check: Check, level: Level, trouble: Trouble) -> Finding:

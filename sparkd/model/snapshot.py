@@ -11,6 +11,9 @@ from sparkd.model.config import Cleanup
 from sparkd.model.decision import Action
 from sparkd.model.rank import unit_name
 
+DOCKER_STOPPED = "docker-stopped"
+"""Code of an Unknown: nobody has seen Docker running there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unknown:

@@ -16,7 +16,7 @@ from sparkd.hosts.client import Probed
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import ASK_LEFTOVERS, ASK_SOURCES, State
 from sparkd.model.rank import unit_name
-from sparkd.model.snapshot import Container, DockerUnit, NodeView, Process, Unknown
+from sparkd.model.snapshot import DOCKER_STOPPED, Container, DockerUnit, NodeView, Process, Unknown
 from sparkd.observe.unknowns import NodeAccess, Reader, Unknowns, code_of
 
 T = TypeVar("T")
@@ -197,14 +197,14 @@ class NodeLook:
         if isinstance(unit, Unknown):
             return unit
         if not unit.running:
-            return self.unknowns.unknown(self.name, key, "Docker is stopped there", "docker-stopped")
+            return self.unknowns.unknown(self.name, key, "Docker is stopped there", DOCKER_STOPPED)
         try:
             with anyio.fail_after(max(0.2, deadline - clock.now())):
                 answer = await ask()
         except (DockerMute, TimeoutError):
             return self.unknowns.unknown(self.name, key, "Docker does not answer", "docker-mute")
         except DockerStopped as error:
-            return self.unknowns.unknown(self.name, key, error.why, "docker-stopped")
+            return self.unknowns.unknown(self.name, key, error.why, DOCKER_STOPPED)
         except HostError as error:
             return self.unknowns.unknown(self.name, key, error.why, code_of(error))
         except DockerError as error:

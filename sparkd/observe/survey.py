@@ -16,9 +16,9 @@ import anyio
 from sparkd import clock
 from sparkd.checks import run
 from sparkd.checks.scene import Answer, Ask, Changes, Check, Look, Place, Scene, Space, Text
-from sparkd.errors import DockerError, HostError, NodeRefused
+from sparkd.errors import DockerError, DockerStopped, HostError, NodeRefused
 from sparkd.facts import Fact, Question, disks, paths
-from sparkd.model.snapshot import DockerUnit, Unknown
+from sparkd.model.snapshot import DOCKER_STOPPED, DockerUnit, Unknown
 from sparkd.observe.unknowns import NodeAccess
 
 SURVEY_S = 8.0
@@ -98,7 +98,7 @@ class Surveyor:
             args = fact.args(Question(scene.cluster, scene.deployment, node)) or {}
             return _parsed(fact, await inside.tell(fact.name, args))
         except (DockerError, HostError) as error:
-            return _unknown(error.why)
+            return _unsaid(error)
 
     # ---------------------------------------------------------------------------------------------------------- answers
 
@@ -114,7 +114,7 @@ class Surveyor:
                 with anyio.fail_after(SURVEY_S):
                     found.update(await self._place(node, place, here, roots))
             except (DockerError, HostError) as error:
-                found.update(dict.fromkeys(here, _unknown(error.why)))
+                found.update(dict.fromkeys(here, _unsaid(error)))
             except TimeoutError:
                 found.update(dict.fromkeys(here, _unknown(f"no answer in {SURVEY_S:g} s")))
 
@@ -189,6 +189,12 @@ class Surveyor:
 
 def _unknown(why: str) -> Unknown:
     return Unknown(why, clock.now())
+
+
+def _unsaid(error: DockerError | HostError) -> Unknown:
+    return (
+        replace(_unknown(error.why), code=DOCKER_STOPPED) if isinstance(error, DockerStopped) else _unknown(error.why)
+    )
 
 
 def _parsed(fact: Fact[object], text: str) -> object:
