@@ -25,7 +25,7 @@ def plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {" ".join(key) if isinstance(key, tuple) else key: plain(each) for key, each in value.items()}
+        return {key: plain(each) for key, each in value.items()}
     return [plain(each) for each in value] if isinstance(value, tuple) else value
 
 
