@@ -77,7 +77,7 @@ def hub_folder(deployment: Deployment, node: str) -> str | None:
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", deployment.model):
         return None
     env = {**deployment.env, **deployment.node_env.get(node, {})}
-    user = f"~{deployment.user}" if deployment.runtime == "process" else "/root"
+    user = f"~{deployment.user or ''}" if deployment.runtime == "process" else "/root"
     home = env.get("HF_HUB_CACHE") or f"{env.get('HF_HOME', f'{user}/.cache/huggingface').rstrip('/')}/hub"
     return f"{home}/models--{deployment.model.replace('/', '--')}"
 

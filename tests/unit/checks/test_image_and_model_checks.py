@@ -62,6 +62,7 @@ def test_a_model_of_the_hub_is_looked_for_in_the_ranks_cache() -> None:
     assert folder(deployment, SPARK1) == ("/home/milo/.cache/huggingface/hub/models--Qwen--Qwen3-8B", True)
     bare = replace(deployment, runtime="process", image=None, user="ranks", container=ContainerSpec())
     assert folder(bare, SPARK1) == ("~ranks/.cache/huggingface/hub/models--Qwen--Qwen3-8B", True)
+    assert folder(replace(bare, user=None), SPARK1) == ("~/.cache/huggingface/hub/models--Qwen--Qwen3-8B", True)
     empty = Model("missing", False, False, None, ())
     at = scene({MODEL: {SPARK1: empty, SPARK2: empty}}, model="Qwen/Qwen3-8B", container=cache)
     assert [(node, status) for node, status, _ in said(model.CHECK, at)] == [(SPARK1, "warn"), (SPARK2, "warn")]
