@@ -18,7 +18,8 @@ from sparkd.facts.boots import BOOTS, Boots
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State
-from sparkd.model.snapshot import Boot, Snapshot, Unknown
+from sparkd.model.machine import Boot
+from sparkd.model.snapshot import Snapshot, Unknown
 from sparkd.observe.survey import Surveyor
 
 log = structlog.get_logger("sparkd")

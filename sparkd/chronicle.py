@@ -10,7 +10,8 @@ from sparkd import clock
 from sparkd.act.runner import describe, result
 from sparkd.journal import Event, Journal
 from sparkd.metrics import Counters
-from sparkd.model.decision import Cause, Intent, SendCanary, State
+from sparkd.model.action import SendCanary
+from sparkd.model.decision import Cause, Intent, State
 from sparkd.model.snapshot import Canary, Outcome
 from sparkd.model.view import stage_seconds
 

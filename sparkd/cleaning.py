@@ -10,7 +10,7 @@ from sparkd.act.cleanup import preview
 from sparkd.decide.strays import ended_first
 from sparkd.engines import ENGINES
 from sparkd.model.config import Deployment
-from sparkd.model.snapshot import EngineProcess
+from sparkd.model.machine import EngineProcess
 from sparkd.supervisor import Supervisor
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sparkd.ctl.answers import read
 from sparkd.ctl.drift_answers import Drift
 from sparkd.ctl.ending import ending
 from sparkd.ctl.errors import DIFFERENT, Usage
 from sparkd.ctl.groups import Whole
+from sparkd.ctl.reading import read
 from sparkd.ctl.text import count, listing, terminal
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from anyio.abc import TaskGroup
 from sparkd import clock
 from sparkd.act.hands import Hands
 from sparkd.act.runner import perform
-from sparkd.model.decision import INTERRUPTIBLE, Action, Decision, Phase
+from sparkd.model.action import INTERRUPTIBLE, Action
+from sparkd.model.decision import Decision, Phase
 from sparkd.model.snapshot import Outcome
 
 log = structlog.get_logger("sparkd")

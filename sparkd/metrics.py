@@ -16,7 +16,8 @@ from prometheus_client.registry import Collector
 
 from sparkd.model.check import Status
 from sparkd.model.decision import Cause, FailureClass, Phase
-from sparkd.model.snapshot import Boot, EngineMetrics, Memory
+from sparkd.model.machine import Boot, Memory
+from sparkd.model.snapshot import EngineMetrics
 from sparkd.model.view import ClusterView
 from sparkd.status import status
 

@@ -57,7 +57,8 @@ def chosen(config: Config, name: str | None) -> Deployment:
 
 def _identity(name: str) -> tuple[str, int]:
     """Owner id and generation, from the daemon where it answers."""
-    from sparkd.ctl.answers import Status, read
+    from sparkd.ctl.answers import Status
+    from sparkd.ctl.reading import read
 
     try:
         status = read(Status, Api(default_socket(), DEADLINE_S).get("/api/v1/status"))

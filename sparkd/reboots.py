@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from sparkd.facts.boots import Boots
 from sparkd.model.config import Deployment
-from sparkd.model.snapshot import Boot, NodeView
+from sparkd.model.machine import Boot
+from sparkd.model.snapshot import NodeView
 
 NOTE = "boots"
 

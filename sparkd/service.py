@@ -19,8 +19,9 @@ from sparkd.drifting.answers import Drifts
 from sparkd.errors import ConfigError, HostError
 from sparkd.journal import Event, JournalError, as_json
 from sparkd.loading import NotLoaded
+from sparkd.model.action import SendCanary, WarmUp
 from sparkd.model.config import Deployment
-from sparkd.model.decision import Failure, SendCanary, State, WarmUp
+from sparkd.model.decision import Failure, State
 from sparkd.model.snapshot import Canary, Snapshot
 from sparkd.model.view import ClusterView, DaemonFacts, Pending, node_since
 from sparkd.notify import Notifier, drifted, edges

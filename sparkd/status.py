@@ -12,7 +12,8 @@ from sparkd.engines import ENGINES
 from sparkd.model.check import Status
 from sparkd.model.config import BrokenDeployment, Deployment
 from sparkd.model.decision import Failure, FailureClass, Hold, Intent, Phase, State
-from sparkd.model.snapshot import Container, Memory, NodeView, Unknown
+from sparkd.model.machine import Memory
+from sparkd.model.snapshot import Container, NodeView, Unknown
 from sparkd.model.view import ClusterView, Pending, eta_s, stage_seconds
 from sparkd.model.words import awaited, headline, reasoned
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparkd import clock, http
 from sparkd.act.hands import Hands
 from sparkd.engines import ENGINES, base_url
-from sparkd.model.decision import SendCanary, WarmUp
+from sparkd.model.action import SendCanary, WarmUp
 from sparkd.model.snapshot import Canary
 
 CANARY_PROMPT = "ping"

@@ -14,7 +14,7 @@ import anyio
 
 from sparkd import clock
 from sparkd.act.hands import ActionFailed, Hands, at_once
-from sparkd.model.decision import CaptureEvidence, Target
+from sparkd.model.action import CaptureEvidence, Target
 from sparkd.redact import Redactor
 from sparkd.runtimes.logs import LogLine
 

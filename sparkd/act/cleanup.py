@@ -14,10 +14,10 @@ from sparkd.engines.caches import folders
 from sparkd.errors import SparkdError
 from sparkd.facts import caches, engines, memory, shm
 from sparkd.hosts.client import NodeClient
+from sparkd.model.action import CleanNodes
 from sparkd.model.config import Deployment
-from sparkd.model.decision import CleanNodes
+from sparkd.model.machine import EngineProcess
 from sparkd.model.size import spoken
-from sparkd.model.snapshot import EngineProcess
 
 SHM_AGE_S = 60
 """A segment younger than this may belong to an engine that is just being started (DESIGN 5)."""

@@ -11,7 +11,7 @@ from sparkd import clock
 from sparkd.act import canary, capture, cleanup, containers
 from sparkd.act.hands import ActionFailed, Hands
 from sparkd.errors import SparkdError
-from sparkd.model.decision import (
+from sparkd.model.action import (
     Action,
     CaptureEvidence,
     CleanNodes,

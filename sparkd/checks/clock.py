@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sparkd.checks.scene import Check, Scene, Trouble
 from sparkd.model.check import Level
-from sparkd.model.snapshot import Boot
+from sparkd.model.machine import Boot
 
 SKEW_S = 10.0
 """One look may take 4 s (`policy.node_deadline`), and the nodes' clocks are read anywhere within it."""

@@ -14,7 +14,7 @@ from sparkd.checks.starters import Starter, about, containers, shown, starters
 from sparkd.facts.containers import CONTAINERS, Contained
 from sparkd.facts.units import UNITS, Unit
 from sparkd.model.check import Level
-from sparkd.model.snapshot import Boot
+from sparkd.model.machine import Boot
 
 MOST_RESTARTS = 3
 """From here on it is no accident (issue 4)."""

@@ -13,8 +13,9 @@ from sparkd.facts.engines import ENGINES
 from sparkd.facts.sockets import SOCKETS
 from sparkd.model.check import Level
 from sparkd.model.decision import FailureClass
+from sparkd.model.machine import Socket
 from sparkd.model.rank import unit_name
-from sparkd.model.snapshot import Container, NodeView, Socket, Unknown
+from sparkd.model.snapshot import Container, NodeView, Unknown
 
 
 def evaluate(scene: Scene) -> Iterator[Trouble]:

@@ -11,8 +11,9 @@ from sparkd.facts.holders import HOLDERS
 from sparkd.facts.pressure import PRESSURE, Killer, Pressure
 from sparkd.model.check import Level
 from sparkd.model.decision import FailureClass
+from sparkd.model.machine import Holders, is_container
 from sparkd.model.size import spoken
-from sparkd.model.snapshot import Holders, NodeView, Unknown, is_container
+from sparkd.model.snapshot import NodeView, Unknown
 
 SOME_60, FULL_60 = 20.0, 5.0
 """Percent of the last minute. Loading weights from a disk makes a few percent of `some`; `full` means that all stood."""

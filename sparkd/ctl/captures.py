@@ -6,10 +6,11 @@ Annotations must stay real types here (see `sparkd.ctl.answers`).
 import json
 from typing import Any, NamedTuple
 
-from sparkd.ctl.answers import Deployment, Moment, Status, read
+from sparkd.ctl.answers import Deployment, Moment, Status
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import Usage
 from sparkd.ctl.names import pick
+from sparkd.ctl.reading import read
 from sparkd.ctl.text import Cell, ago, clock, labelled, say, table, terminal
 
 

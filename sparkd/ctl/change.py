@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import click
 
-from sparkd.ctl.answers import Deployment, Status, read
+from sparkd.ctl.answers import Deployment, Status
 from sparkd.ctl.cleaning import sentences, would_clean
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import NotConfirmed, Refused, Usage
 from sparkd.ctl.names import pick, suggestion
+from sparkd.ctl.reading import read
 from sparkd.ctl.text import ago, count, listing, say
 from sparkd.ctl.wait import Operation, follow
 from sparkd.ctl.words import since

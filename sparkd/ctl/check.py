@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sparkd.ctl.answers import AllChecks, Checks, Row, Status, read
+from sparkd.ctl.answers import AllChecks, Checks, Row, Status
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import NOT_SERVING
 from sparkd.ctl.names import pick
+from sparkd.ctl.reading import read
 from sparkd.ctl.screen import pending_text
 from sparkd.ctl.text import Cell, Terminal, clean, count, labelled, listing, table, terminal, wrap
 

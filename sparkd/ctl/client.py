@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
-from sparkd.ctl.answers import check_schema
 from sparkd.ctl.errors import Refused, Unreached
+from sparkd.ctl.reading import check_schema
 from sparkd.ctl.text import clean
 
 DEFAULT_SOCKET = "/run/sparkd/sparkd.sock"

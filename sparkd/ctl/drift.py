@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
-from sparkd.ctl.answers import Status, read
+from sparkd.ctl.answers import Status
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.drift_answers import Build, Drift
 from sparkd.ctl.errors import DIFFERENT, FAILED
 from sparkd.ctl.findings import screen
 from sparkd.ctl.hashing import hash_weights
 from sparkd.ctl.names import pick
+from sparkd.ctl.reading import read
 from sparkd.ctl.text import Cell, Terminal, clean, hint, listing, table, terminal, wrap
 from sparkd.model.words import OF_A_FILE
 

@@ -6,10 +6,10 @@ import sys
 import time
 from collections.abc import Iterator
 
-from sparkd.ctl.answers import read
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.drift_answers import Hashes
 from sparkd.ctl.errors import CtlError
+from sparkd.ctl.reading import read
 from sparkd.ctl.text import clean, listing, terminal
 from sparkd.ctl.wait import ProgressLine
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from sparkd.ctl.answers import Event, History, Status, read
+from sparkd.ctl.answers import Event, History, Status
 from sparkd.ctl.client import Api
 from sparkd.ctl.errors import Unreached
 from sparkd.ctl.names import pick
+from sparkd.ctl.reading import read
 from sparkd.ctl.text import LAST_COLUMN, Terminal, terminal, wrap
 
 TICK_S = 30.0

@@ -18,11 +18,12 @@ from typing import Any
 import click
 
 from sparkd.ctl import drift
-from sparkd.ctl.answers import Status, read
+from sparkd.ctl.answers import Status
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.drift_answers import Record, Records
 from sparkd.ctl.errors import CtlError, NotConfirmed, Usage
 from sparkd.ctl.names import pick
+from sparkd.ctl.reading import read
 from sparkd.ctl.text import Cell, clean, clock, say, table, terminal
 from sparkd.model.secret import HIDDEN, is_secret
 

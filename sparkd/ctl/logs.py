@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from sparkd.ctl.answers import Deployment, Line, Status, check_schema, read
+from sparkd.ctl.answers import Deployment, Line, Status
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import Refused, Unreached, Usage
 from sparkd.ctl.names import pick
+from sparkd.ctl.reading import check_schema, read
 from sparkd.ctl.text import Terminal, clean, say, terminal
 
 TICK_S = 30.0

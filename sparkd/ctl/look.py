@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
-from sparkd.ctl.answers import Node, Status, read
+from sparkd.ctl.answers import Node, Status
 from sparkd.ctl.client import Api
 from sparkd.ctl.errors import NOT_SERVING
 from sparkd.ctl.names import pick
+from sparkd.ctl.reading import read
 from sparkd.ctl.screen import screen
 from sparkd.ctl.text import Cell, Terminal, ago, clock, labelled, size, table, terminal
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sparkd.ctl.answers import Deployment, Status, read
+from sparkd.ctl.answers import Deployment, Status
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import CtlError, Usage
+from sparkd.ctl.reading import read
 
 if TYPE_CHECKING:
     import click

@@ -5,9 +5,10 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sparkd.ctl.answers import Change, read
+from sparkd.ctl.answers import Change
 from sparkd.ctl.client import Api
 from sparkd.ctl.errors import USAGE, Refused
+from sparkd.ctl.reading import read
 from sparkd.ctl.text import Terminal, terminal, wrap
 from sparkd.ctl.wait import ProgressLine
 

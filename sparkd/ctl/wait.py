@@ -7,9 +7,10 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from sparkd.ctl.answers import Deployment, Status, read
+from sparkd.ctl.answers import Deployment, Status
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import FAILED, INTERRUPTED, OUT_OF_TIME, CtlError, Refused, Unreached
+from sparkd.ctl.reading import read
 from sparkd.ctl.text import Terminal, count, duration, labelled, say, terminal
 from sparkd.ctl.words import STARTING, verdict, what_next, why
 

@@ -7,10 +7,11 @@ import sys
 import time
 from collections.abc import Iterator
 
-from sparkd.ctl.answers import Status, read
+from sparkd.ctl.answers import Status
 from sparkd.ctl.client import Api
 from sparkd.ctl.errors import CtlError, Unreached
 from sparkd.ctl.names import pick
+from sparkd.ctl.reading import read
 from sparkd.ctl.screen import screen
 from sparkd.ctl.text import clock, duration, terminal
 from sparkd.ctl.words import verdict

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from sparkd.ctl.answers import Cause, Status, Why, read
+from sparkd.ctl.answers import Cause, Status, Why
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.names import pick
+from sparkd.ctl.reading import read
 from sparkd.ctl.text import Terminal, labelled, terminal, wrap
 from sparkd.ctl.words import verdict, what_next
 

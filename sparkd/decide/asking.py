@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from sparkd.model.config import Deployment
 from sparkd.model.decision import Phase, State
-from sparkd.model.snapshot import Memory, NodeView
+from sparkd.model.machine import Memory
+from sparkd.model.snapshot import NodeView
 
 QUIET = frozenset({Phase.STOPPED, Phase.HELD, Phase.PAUSED, Phase.SERVE})
 """Nothing is being started, checked before a start, or taken down. A hold that heals is checked again first."""

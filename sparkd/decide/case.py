@@ -8,8 +8,9 @@ from typing import Any
 
 from sparkd.decide.group import Group, gather
 from sparkd.engines import ENGINES, Engine
+from sparkd.model.action import Action
 from sparkd.model.config import Deployment, Policy
-from sparkd.model.decision import Action, Cause, Decision, Intent, Phase, Planned, State
+from sparkd.model.decision import Cause, Decision, Intent, Phase, Planned, State
 from sparkd.model.snapshot import EngineView, Outcome, Snapshot
 
 FREE = frozenset({Cause.OPERATOR, Cause.CONFIG})

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sparkd.decide.strays import orphans
+from sparkd.model.action import ProcessTarget, Target
 from sparkd.model.config import Deployment
-from sparkd.model.decision import Intent, ProcessTarget, State, Target
-from sparkd.model.snapshot import Boot, Container, EngineProcess, NodeView, Process, Snapshot, Unknown
+from sparkd.model.decision import Intent, State
+from sparkd.model.machine import Boot, EngineProcess, Process
+from sparkd.model.snapshot import Container, NodeView, Snapshot, Unknown
 
 
 @dataclass(frozen=True, slots=True)

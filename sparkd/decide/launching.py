@@ -12,17 +12,8 @@ from sparkd.decide.failing import fail, postpone
 from sparkd.decide.group import shutting_down, target, young
 from sparkd.decide.loss import loss, reboot
 from sparkd.decide.teardown import clear_stale
-from sparkd.model.decision import (
-    Decision,
-    FailureClass,
-    Phase,
-    Planned,
-    RemoveRanks,
-    StartRanks,
-    State,
-    WarmUp,
-    Watch,
-)
+from sparkd.model.action import RemoveRanks, StartRanks, WarmUp
+from sparkd.model.decision import Decision, FailureClass, Phase, Planned, State, Watch
 from sparkd.model.snapshot import Canary, Unknown
 
 WARM_UP_AGAIN_S = 15.0

@@ -11,7 +11,8 @@ from sparkd.decide.classify import Kind
 from sparkd.decide.failing import down_since, fail
 from sparkd.decide.group import rebooted, shutting_down
 from sparkd.model.decision import Cause, Decision, FailureClass, Phase
-from sparkd.model.snapshot import Boot, Unknown
+from sparkd.model.machine import Boot
+from sparkd.model.snapshot import Unknown
 
 
 def loss(case: Case, owed: Iterable[int]) -> Decision | None:

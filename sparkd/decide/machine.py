@@ -14,20 +14,9 @@ from sparkd.decide.case import Case, decide
 from sparkd.decide.failing import down_since
 from sparkd.decide.group import gather
 from sparkd.engines import ENGINES
+from sparkd.model.action import CaptureEvidence, CleanNodes, SendCanary, StartRanks, WarmUp
 from sparkd.model.config import Deployment, Policy, as_started
-from sparkd.model.decision import (
-    CaptureEvidence,
-    Cause,
-    CleanNodes,
-    Decision,
-    Failure,
-    Intent,
-    Phase,
-    SendCanary,
-    StartRanks,
-    State,
-    WarmUp,
-)
+from sparkd.model.decision import Cause, Decision, Failure, Intent, Phase, State
 from sparkd.model.snapshot import Snapshot
 
 Handler = Callable[[Case], Decision]

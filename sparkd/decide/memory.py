@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from sparkd.decide.case import Case
 from sparkd.engines import ENGINES
 from sparkd.model.config import Deployment
+from sparkd.model.machine import Holders, Memory, is_container
 from sparkd.model.size import parse_size, spoken
-from sparkd.model.snapshot import Holders, Memory, NodeView, Unknown, is_container
+from sparkd.model.snapshot import NodeView, Unknown
 
 NAMED_BYTES = 256 << 20
 """Who has less is not worth a name."""

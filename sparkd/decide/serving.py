@@ -10,7 +10,8 @@ from sparkd.decide.classify import Kind
 from sparkd.decide.failing import down_since, fail
 from sparkd.decide.loss import loss, lost_ranks
 from sparkd.decide.teardown import clear_stale
-from sparkd.model.decision import Decision, FailureClass, SendCanary, State, Watch
+from sparkd.model.action import SendCanary
+from sparkd.model.decision import Decision, FailureClass, State, Watch
 
 
 def serve(case: Case) -> Decision:

@@ -9,7 +9,8 @@ from sparkd.decide.group import boots, shutting_down, young
 from sparkd.decide.holds import hold
 from sparkd.decide.prechecks import prechecks
 from sparkd.decide.teardown import teardown
-from sparkd.model.decision import Cause, CleanNodes, Decision, FailureClass, KillProcesses, Phase, Watch
+from sparkd.model.action import CleanNodes, KillProcesses
+from sparkd.model.decision import Cause, Decision, FailureClass, Phase, Watch
 
 FOREIGN = {"docker": ("container", "docker rm"), "process": ("unit", "systemctl stop")}
 """Runtime -> what blocks a name there, and the command that takes it away."""

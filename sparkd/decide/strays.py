@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from sparkd.model.decision import ProcessTarget
+from sparkd.model.action import ProcessTarget
+from sparkd.model.machine import Boot, EngineProcess
 from sparkd.model.rank import unit_name
-from sparkd.model.snapshot import Boot, EngineProcess, NodeView, Unknown
+from sparkd.model.snapshot import NodeView, Unknown
 
 NAME_CHARS = 60
 """Of a title in a sentence: a process may call itself anything."""

@@ -5,17 +5,8 @@ from __future__ import annotations
 from sparkd.decide.case import Case, decide, names, waiting_for_unread
 from sparkd.decide.group import target
 from sparkd.decide.holds import hold
-from sparkd.model.decision import (
-    Action,
-    CaptureEvidence,
-    Decision,
-    FailureClass,
-    KillProcesses,
-    Phase,
-    RemoveRanks,
-    StopRanks,
-    Target,
-)
+from sparkd.model.action import Action, CaptureEvidence, KillProcesses, RemoveRanks, StopRanks, Target
+from sparkd.model.decision import Decision, FailureClass, Phase
 from sparkd.model.snapshot import Unknown
 
 STUCK_AFTER_S = 300.0

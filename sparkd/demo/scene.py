@@ -22,7 +22,7 @@ from sparkd.ctl.text import terminal, wrap
 from sparkd.demo.errors import DemoError
 from sparkd.demo.layout import NAME, Layout
 from sparkd.facts import processes
-from sparkd.model.snapshot import Process
+from sparkd.model.machine import Process
 from sparkd.node.probes import processes as probe
 from sparkd.runtimes import shim_record
 

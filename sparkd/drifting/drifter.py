@@ -29,8 +29,9 @@ from sparkd.facts.model import HASHES, Hashed
 from sparkd.importers.live import HASHING, live, reading, wanted
 from sparkd.journal import Journal
 from sparkd.ledger import Ledger
+from sparkd.model.action import WarmUp
 from sparkd.model.config import Deployment
-from sparkd.model.decision import ASK_ENGINE, Phase, WarmUp
+from sparkd.model.decision import ASK_ENGINE, Phase
 from sparkd.model.snapshot import Canary, Snapshot, Unknown
 from sparkd.observe.survey import Surveyor
 

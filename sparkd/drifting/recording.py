@@ -14,8 +14,9 @@ from sparkd import clock
 from sparkd.drifting.speed import ACCEPTANCE, FIRST, RATE, Sample, accepted
 from sparkd.drifting.store import MAX_FILE_BYTES, Record, Store
 from sparkd.importers.live import Seen
+from sparkd.model.action import SendCanary, WarmUp
 from sparkd.model.config import Deployment
-from sparkd.model.decision import Phase, SendCanary, State, WarmUp
+from sparkd.model.decision import Phase, State
 from sparkd.model.snapshot import Canary, EngineMetrics, Snapshot
 from sparkd.redact import Redactor
 from sparkd.status import rfc3339

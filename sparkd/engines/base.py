@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sparkd.model.config import Deployment, Node
-from sparkd.model.snapshot import EngineMetrics, Socket
+from sparkd.model.machine import Socket
+from sparkd.model.snapshot import EngineMetrics
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from sparkd.engines.args import canonical, words
 from sparkd.engines.base import MemoryNeed, PortUse
 from sparkd.engines.prometheus import Samples, samples
 from sparkd.model.config import Deployment, Node
-from sparkd.model.snapshot import EngineMetrics, Socket
+from sparkd.model.machine import Socket
+from sparkd.model.snapshot import EngineMetrics
 
 _RESERVED = {
     "nnodes": "list the nodes under `nodes:`",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from sparkd.facts import FactError, lines
-from sparkd.model.snapshot import Boot
+from sparkd.model.machine import Boot
 
 
 def parse(text: str) -> Boot:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sparkd.facts import FactError, word
-from sparkd.model.snapshot import DockerUnit
+from sparkd.model.machine import DockerUnit
 
 _RUNNING = re.compile(r"running (\d+) (\d+)")
 

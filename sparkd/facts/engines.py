@@ -6,7 +6,7 @@ import re
 
 from sparkd.facts import Fact, records
 from sparkd.facts.processes import HEAD
-from sparkd.model.snapshot import EngineProcess
+from sparkd.model.machine import EngineProcess
 
 _LINE = re.compile(rf"{HEAD} (\d+) (-|\d+(?:,\d+)*) (\S+) (.+)")
 _MARK = re.compile(r"([^/]+)/([^/]+)/(\d{1,18})")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from sparkd.facts import Fact, FactError, lines
 from sparkd.facts.processes import HEAD, head
-from sparkd.model.snapshot import Holders, Process, Tmpfs
+from sparkd.model.machine import Holders, Process, Tmpfs
 
 _FIGURE = re.compile(r"(now|boot) ([A-Za-z0-9_()]+) (\d+)")
 _TMPFS = re.compile(r"tmpfs (\d+) (/.*)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sparkd.facts import Fact, FactError, records
-from sparkd.model.snapshot import Memory
+from sparkd.model.machine import Memory
 
 _LINE = re.compile(r"([A-Za-z0-9_()]+): +(\d+)( kB)?")
 

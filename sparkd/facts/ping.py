@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sparkd.facts import records
-from sparkd.model.snapshot import Ping
+from sparkd.model.machine import Ping
 
 _LINE = re.compile(r"([0-9A-Fa-f.:]+) (?:ok (\d+(?:\.\d+)?)|lost|error (.+))")
 

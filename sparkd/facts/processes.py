@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sparkd.facts import records
-from sparkd.model.snapshot import Process
+from sparkd.model.machine import Process
 
 HEAD = r"(\d+) (\d+) (\d+) ([A-Za-z]) (\d+) (\S+)"
 """With what every line about a process begins; `head` reads it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sparkd.facts import Fact, records
-from sparkd.model.snapshot import ShmSegment
+from sparkd.model.machine import ShmSegment
 
 _LINE = re.compile(r"((?:psm_|sem\.mp-)\S+) (\d+) (\d+(?:\.\d+)?) (\d+) (\d+) (\d+)")
 

@@ -6,7 +6,7 @@ import re
 
 from sparkd.engines import ENGINES
 from sparkd.facts import Args, Fact, Question, records
-from sparkd.model.snapshot import Socket
+from sparkd.model.machine import Socket
 
 _STATE = (
     "ESTABLISHED|SYN_SENT|SYN_RECV|FIN_WAIT1|FIN_WAIT2|TIME_WAIT|CLOSE|CLOSE_WAIT|LAST_ACK|LISTEN|CLOSING|NEW_SYN_RECV"

@@ -28,8 +28,9 @@ from sparkd.facts.programs import Program
 from sparkd.facts.units import UNITS, Unit
 from sparkd.facts.versions import VERSIONS
 from sparkd.model.config import Deployment
+from sparkd.model.machine import Memory
 from sparkd.model.place import where
-from sparkd.model.snapshot import Memory, Unknown
+from sparkd.model.snapshot import Unknown
 
 OF_WHAT_RUNS = ("changed ", "library ", "program")
 """Keys of `files` that only a running rank has."""

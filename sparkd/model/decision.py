@@ -1,10 +1,11 @@
-"""What was decided: the state of one deployment, what a person wants of it, and the actions that join the two."""
+"""What was decided: the state of one deployment, what a person wants of it, and what comes next."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sparkd.model.action import Action
 from sparkd.model.config import Deployment
 
 
@@ -196,104 +197,6 @@ class State:
     """Node -> id of the image that the last generation was started from: a tag may be moved to another one."""
     warm_digest: str = ""
     """Digest of the last deployment file that served: its caches are warm."""
-
-
-# -------------------------------------------------------------------------------------------------------------- actions
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One container of ours, by identity: node, id and the generation on its label."""
-
-    node: str
-    container: str
-    rank: int
-    generation: int
-    runtime: str = "docker"
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessTarget:
-    """One process by identity: node, boot identity, pid and start ticks; never a name or pattern alone."""
-
-    node: str
-    boot_id: str
-    pid1_ticks: int
-    pid: int
-    start_ticks: int
-    title: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureEvidence:
-    """Save logs and inspect of all ranks of this generation, bounded in time, before they are torn down."""
-
-    generation: int
-    targets: tuple[Target, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class StopRanks:
-    """SIGTERM, `grace_s`, SIGKILL, and wait until Docker says that they run no more. All targets at once."""
-
-    targets: tuple[Target, ...]
-    grace_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveRanks:
-    """Remove containers that no longer run."""
-
-    targets: tuple[Target, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class KillProcesses:
-    targets: tuple[ProcessTarget, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CleanNodes:
-    """Right before a start, on every node at once: unlink our unreferenced shm segments, empty the deployment's cache
-    folders where a person asked for that, take back what is swapped out, then sync and drop caches."""
-
-    nodes: tuple[str, ...]
-    generation: int
-    drop_caches: bool
-    swapoff: bool = False
-    clean: int = 0
-    """The wish for empty caches that this is the answer to, 0 for none."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartRanks:
-    """Create and start these ranks at once, as this generation."""
-
-    ranks: tuple[int, ...]
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class WarmUp:
-    """One real streamed completion; serving begins when it is correct."""
-
-    generation: int
-    timeout_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class SendCanary:
-    """One token, streamed."""
-
-    generation: int
-    timeout_s: float
-
-
-Action = CaptureEvidence | StopRanks | RemoveRanks | KillProcesses | CleanNodes | StartRanks | WarmUp | SendCanary
-
-INTERRUPTIBLE = (WarmUp, SendCanary)
-"""Actions that change nothing on any node: a decision to do something else cancels them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from sparkd.facts import boot, docker, engines, holders, memory, paths, ping, pr
 from sparkd.hosts.client import Probed
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import ASK_LEFTOVERS, ASK_SOURCES, State
+from sparkd.model.machine import DockerUnit, Process
 from sparkd.model.rank import unit_name
-from sparkd.model.snapshot import DOCKER_STOPPED, Container, DockerUnit, NodeView, Process, Unknown
+from sparkd.model.snapshot import DOCKER_STOPPED, Container, NodeView, Unknown
 from sparkd.observe.unknowns import NodeAccess, Reader, Unknowns, code_of
 
 T = TypeVar("T")

@@ -18,7 +18,8 @@ from sparkd.checks import run
 from sparkd.checks.scene import Answer, Ask, Changes, Check, Look, Place, Scene, Space, Text
 from sparkd.errors import DockerError, DockerStopped, HostError, NodeRefused
 from sparkd.facts import Fact, Question, disks, paths
-from sparkd.model.snapshot import DOCKER_STOPPED, DockerUnit, Unknown
+from sparkd.model.machine import DockerUnit
+from sparkd.model.snapshot import DOCKER_STOPPED, Unknown
 from sparkd.observe.unknowns import NodeAccess
 
 SURVEY_S = 8.0

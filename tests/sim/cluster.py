@@ -8,20 +8,8 @@ from dataclasses import dataclass, field
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Deployment
 from sparkd.model.decision import ASK_ENGINE, ASK_LEFTOVERS, ASK_SOURCES, State
-from sparkd.model.snapshot import (
-    Boot,
-    Container,
-    DockerUnit,
-    EngineMetrics,
-    EngineView,
-    Memory,
-    NodeView,
-    Ping,
-    Process,
-    Snapshot,
-    Socket,
-    Unknown,
-)
+from sparkd.model.machine import Boot, DockerUnit, Memory, Ping, Process, Socket
+from sparkd.model.snapshot import Container, EngineMetrics, EngineView, NodeView, Snapshot, Unknown
 
 OWNER = "owner-1"
 LOAD_S = 40.0

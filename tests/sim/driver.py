@@ -6,22 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from sparkd.decide.machine import step
-from sparkd.model.config import Policy
-from sparkd.model.decision import (
+from sparkd.model.action import (
     INTERRUPTIBLE,
     Action,
     CaptureEvidence,
     CleanNodes,
-    Decision,
-    Intent,
     KillProcesses,
-    Phase,
     RemoveRanks,
     StartRanks,
-    State,
     StopRanks,
-    Watch,
 )
+from sparkd.model.config import Policy
+from sparkd.model.decision import Decision, Intent, Phase, State, Watch
 from sparkd.model.snapshot import Outcome, Snapshot, Unknown
 
 from .cluster import OWNER, SimCluster

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sparkd.model.decision import (
+from sparkd.model.action import (
     Action,
     CaptureEvidence,
     CleanNodes,

@@ -22,18 +22,8 @@ from sparkd.metrics import Counters
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import BrokenDeployment, Cluster, Deployment, Http, Node, Paths
 from sparkd.model.decision import Cause, Decision, Intent, Phase, Planned, State
-from sparkd.model.snapshot import (
-    Boot,
-    Canary,
-    Container,
-    DockerUnit,
-    EngineMetrics,
-    EngineView,
-    Memory,
-    NodeView,
-    Snapshot,
-    Unknown,
-)
+from sparkd.model.machine import Boot, DockerUnit, Memory
+from sparkd.model.snapshot import Canary, Container, EngineMetrics, EngineView, NodeView, Snapshot, Unknown
 from sparkd.model.view import ClusterView, DaemonFacts
 
 NODES = {"spark1": Node(name="spark1", address="local"), "spark2": Node(name="spark2", address="10.0.0.2")}

@@ -8,8 +8,8 @@ from typing import Any
 
 from sparkd.act.capture import capture
 from sparkd.act.hands import Hands
+from sparkd.model.action import CaptureEvidence, Target
 from sparkd.model.config import Cluster
-from sparkd.model.decision import CaptureEvidence, Target
 from sparkd.runtimes.logs import LogLine
 
 from .api_world import DS4, NODES, Daemon, running

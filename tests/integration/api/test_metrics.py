@@ -21,7 +21,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as plain
 
 from sparkd.metrics import Counters, Exporter
-from sparkd.model.snapshot import Boot, Memory
+from sparkd.model.machine import Boot, Memory
 from sparkd.model.view import ClusterView
 
 from ..waiting import until

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sparkd.model.config import Deployment, Node
 from sparkd.model.decision import Decision, Failure, FailureClass, Hold, Intent, Phase, Planned, State
-from sparkd.model.snapshot import Boot, Container, DockerUnit, Memory, NodeView, Snapshot, Unknown
+from sparkd.model.machine import Boot, DockerUnit, Memory
+from sparkd.model.snapshot import Container, NodeView, Snapshot, Unknown
 from sparkd.model.view import ClusterView, DaemonFacts
 
 GIB = 2**30

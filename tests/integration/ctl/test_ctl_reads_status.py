@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from sparkd.ctl.answers import Status, read
+from sparkd.ctl.answers import Status
+from sparkd.ctl.reading import read
 from sparkd.ctl.screen import screen
 from sparkd.ctl.text import Terminal
 from sparkd.model.config import BrokenDeployment

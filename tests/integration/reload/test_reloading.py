@@ -31,7 +31,8 @@ from sparkd.ledger import Ledger
 from sparkd.metrics import Counters
 from sparkd.model.config import Node
 from sparkd.model.decision import Intent, Phase, State
-from sparkd.model.snapshot import Boot, Container, DockerUnit
+from sparkd.model.machine import Boot, DockerUnit
+from sparkd.model.snapshot import Container
 from sparkd.notify import Notifier
 from sparkd.observe import NodeAccess
 from sparkd.rank_logs import RankLogs

@@ -17,7 +17,8 @@ from sparkd import asking, parsers
 from sparkd.asking import NOT_YET, Asking
 from sparkd.model.config import ContainerSpec, Deployment, Mount
 from sparkd.model.decision import Phase, State
-from sparkd.model.snapshot import Boot, DockerUnit, Memory, NodeView
+from sparkd.model.machine import Boot, DockerUnit, Memory
+from sparkd.model.snapshot import NodeView
 from sparkd.observe import NodeAccess
 from sparkd.runtimes.docker import DockerRuntime
 from sparkd.runtimes.inside import Inside

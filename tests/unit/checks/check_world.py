@@ -11,7 +11,8 @@ from sparkd.checks.scene import Answer, Ask, Check, Scene
 from sparkd.facts import Fact
 from sparkd.model.check import Finding, Level
 from sparkd.model.config import Cluster, Deployment, Node
-from sparkd.model.snapshot import Boot, DockerUnit, Memory, NodeView
+from sparkd.model.machine import Boot, DockerUnit, Memory
+from sparkd.model.snapshot import NodeView
 
 SPARK1, SPARK2 = NODES = ("spark1", "spark2")
 CLUSTER = Cluster(

@@ -13,7 +13,8 @@ from sparkd.facts.gpu import GPU, Gpu, GpuState, Xid
 from sparkd.facts.links import LINKS, Interface, Links, RdmaPort
 from sparkd.facts.rdma import RDMA, RdmaRights
 from sparkd.model.decision import FailureClass
-from sparkd.model.snapshot import Container, Ping, Unknown
+from sparkd.model.machine import Ping
+from sparkd.model.snapshot import Container, Unknown
 
 GB10 = Gpu("NVIDIA GB10", "580.95.05", "P0", None, 2411.0, 96.0, 61.0)
 WELL = GpuState("580.95.05", "ok", "", (GB10,), ())

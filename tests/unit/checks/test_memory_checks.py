@@ -22,18 +22,8 @@ from sparkd.facts.sockets import SOCKETS
 from sparkd.model.check import Status
 from sparkd.model.config import Cleanup, ContainerSpec, Mount
 from sparkd.model.decision import FailureClass
-from sparkd.model.snapshot import (
-    Container,
-    EngineProcess,
-    Holders,
-    Memory,
-    NodeView,
-    Process,
-    ShmSegment,
-    Socket,
-    Tmpfs,
-    Unknown,
-)
+from sparkd.model.machine import EngineProcess, Holders, Memory, Process, ShmSegment, Socket, Tmpfs
+from sparkd.model.snapshot import Container, NodeView, Unknown
 
 GIB = 1 << 30
 C, OURS = "c" * 64, "0" * 64

@@ -21,7 +21,8 @@ from sparkd.facts.image import IMAGE, Image, NoImage
 from sparkd.facts.pressure import PRESSURE, Pressure, Swap
 from sparkd.facts.versions import VERSIONS
 from sparkd.model.config import ContainerSpec, Mount
-from sparkd.model.snapshot import Boot, Unknown
+from sparkd.model.machine import Boot
+from sparkd.model.snapshot import Unknown
 
 GB10 = {"kernel": "6.14", "architecture": "aarch64", "driver": "580.95.05"}
 ARM = Image("sha256:1", "arm64", ())

@@ -11,7 +11,8 @@ import pytest
 from check_world import DEPLOYMENT, SPARK1, SPARK2, view
 
 from sparkd.facts.boots import Boots, parse
-from sparkd.model.snapshot import Boot, Unknown
+from sparkd.model.machine import Boot
+from sparkd.model.snapshot import Unknown
 from sparkd.reboots import tell
 
 

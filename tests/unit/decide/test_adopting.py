@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from sparkd.model.action import CaptureEvidence, StartRanks
 from sparkd.model.config import ContainerSpec, Mount
-from sparkd.model.decision import CaptureEvidence, Cause, FailureClass, Hold, Phase, StartRanks, State, Watch
+from sparkd.model.decision import Cause, FailureClass, Hold, Phase, State, Watch
 
 from .world import (
     BOOTS,

@@ -9,40 +9,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import Phase as Step
 from hypothesis import strategies as st
 
-from sparkd.model.check import Checked, Finding, Level, Status
-from sparkd.model.config import Cleanup, as_started
-from sparkd.model.decision import (
+from sparkd.model.action import (
     CaptureEvidence,
     CleanNodes,
-    Failure,
-    FailureClass,
-    Hold,
-    Intent,
     KillProcesses,
-    Phase,
     RemoveRanks,
     SendCanary,
     StartRanks,
-    State,
     StopRanks,
     Target,
     WarmUp,
-    Watch,
 )
-from sparkd.model.snapshot import (
-    Boot,
-    Canary,
-    Container,
-    EngineMetrics,
-    EngineView,
-    Holders,
-    Memory,
-    NodeView,
-    Outcome,
-    Ping,
-    Snapshot,
-    Unknown,
-)
+from sparkd.model.check import Checked, Finding, Level, Status
+from sparkd.model.config import Cleanup, as_started
+from sparkd.model.decision import Failure, FailureClass, Hold, Intent, Phase, State, Watch
+from sparkd.model.machine import Boot, Holders, Memory, Ping
+from sparkd.model.snapshot import Canary, Container, EngineMetrics, EngineView, NodeView, Outcome, Snapshot, Unknown
 
 from .world import BOOTS, DEPLOYMENT, NOW, OWNER, close_wait, container, decide, listening, node, process, stray
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from sparkd.model.action import CleanNodes, KillProcesses, StartRanks, StopRanks
 from sparkd.model.config import Health, Policy, as_started
-from sparkd.model.decision import Cause, CleanNodes, Hold, KillProcesses, Phase, StartRanks, State, StopRanks
+from sparkd.model.decision import Cause, Hold, Phase, State
 from sparkd.model.decision import FailureClass as Class
 from sparkd.model.snapshot import Unknown
 

@@ -9,14 +9,9 @@ import pytest
 
 from sparkd.decide import machine
 from sparkd.engines.vllm import Vllm
+from sparkd.model.action import RemoveRanks, StartRanks, Target
 from sparkd.model.config import Deployment
-from sparkd.model.decision import (
-    FailureClass,
-    Phase,
-    RemoveRanks,
-    StartRanks,
-    Target,
-)
+from sparkd.model.decision import FailureClass, Phase
 from sparkd.model.snapshot import EngineView, Outcome, Unknown
 
 from .world import (

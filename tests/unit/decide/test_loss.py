@@ -10,7 +10,8 @@ import pytest
 from sparkd.decide.classify import EXITS
 from sparkd.model.config import Backoff, Policy
 from sparkd.model.decision import Cause, Failure, FailureClass, Phase
-from sparkd.model.snapshot import Boot, Container, NodeView, Snapshot, Unknown
+from sparkd.model.machine import Boot
+from sparkd.model.snapshot import Container, NodeView, Snapshot, Unknown
 
 from .world import (
     HEALTHY,

@@ -10,9 +10,11 @@ import pytest
 
 from sparkd.decide import memory
 from sparkd.decide.machine import step
+from sparkd.model.action import CleanNodes
 from sparkd.model.config import Cleanup, Deployment
-from sparkd.model.decision import CleanNodes, Decision, FailureClass, Phase, State
-from sparkd.model.snapshot import Holders, Memory, NodeView, Process, Snapshot, Tmpfs, Unknown
+from sparkd.model.decision import Decision, FailureClass, Phase, State
+from sparkd.model.machine import Holders, Memory, Process, Tmpfs
+from sparkd.model.snapshot import NodeView, Snapshot, Unknown
 
 from .world import DEPLOYMENT, NOW, POLICY, UP, container, decide, failed, kinds, node, seen, state, stray
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from sparkd.model.action import RemoveRanks, StartRanks, StopRanks
 from sparkd.model.config import ContainerSpec
-from sparkd.model.decision import Decision, FailureClass, Phase, RemoveRanks, StartRanks, StopRanks
-from sparkd.model.snapshot import Container, DockerUnit, NodeView, Snapshot, Unknown
+from sparkd.model.decision import Decision, FailureClass, Phase
+from sparkd.model.machine import DockerUnit
+from sparkd.model.snapshot import Container, NodeView, Snapshot, Unknown
 
 from .world import (
     DEPLOYMENT,

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from sparkd.model.decision import Cause, Failure, Watch
-from sparkd.model.snapshot import EngineMetrics, Ping, Snapshot, Unknown
+from sparkd.model.machine import Ping
+from sparkd.model.snapshot import EngineMetrics, Snapshot, Unknown
 
 from .world import (
     BUSY,

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from sparkd.model.decision import SendCanary, StartRanks, State, Watch
+from sparkd.model.action import SendCanary, StartRanks
+from sparkd.model.decision import State, Watch
 from sparkd.model.snapshot import Container, EngineView, Outcome, Snapshot
 
 from .world import (

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from sparkd.model.action import CleanNodes
 from sparkd.model.config import Budget, Policy
-from sparkd.model.decision import Cause, CleanNodes, FailureClass, Phase, State, Watch
+from sparkd.model.decision import Cause, FailureClass, Phase, State, Watch
 from sparkd.model.snapshot import NodeView, Snapshot, Unknown
 
 from .world import (

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from sparkd.decide import strays
+from sparkd.model.action import KillProcesses, ProcessTarget
 from sparkd.model.config import Cleanup
-from sparkd.model.decision import FailureClass, KillProcesses, Phase, ProcessTarget
-from sparkd.model.snapshot import EngineProcess, NodeView, Socket, Unknown
+from sparkd.model.decision import FailureClass, Phase
+from sparkd.model.machine import EngineProcess, Socket
+from sparkd.model.snapshot import NodeView, Unknown
 
 from .world import NOW, OWNER, container, decide, kinds, listening, node, process, seen, state, stray
 

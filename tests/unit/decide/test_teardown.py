@@ -7,17 +7,8 @@ from typing import Any
 
 import pytest
 
-from sparkd.model.decision import (
-    CaptureEvidence,
-    Failure,
-    FailureClass,
-    KillProcesses,
-    Phase,
-    ProcessTarget,
-    RemoveRanks,
-    StopRanks,
-    Target,
-)
+from sparkd.model.action import CaptureEvidence, KillProcesses, ProcessTarget, RemoveRanks, StopRanks, Target
+from sparkd.model.decision import Failure, FailureClass, Phase
 from sparkd.model.snapshot import NodeView, Outcome, Snapshot, Unknown
 
 from .world import (

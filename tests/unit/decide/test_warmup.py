@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
+from sparkd.model.action import WarmUp
 from sparkd.model.config import Start
-from sparkd.model.decision import (
-    Cause,
-    Failure,
-    FailureClass,
-    Phase,
-    WarmUp,
-    Watch,
-)
+from sparkd.model.decision import Cause, Failure, FailureClass, Phase, Watch
 from sparkd.model.snapshot import EngineMetrics, EngineView, Outcome, Unknown
 
 from .world import (

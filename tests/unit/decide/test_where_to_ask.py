@@ -9,7 +9,8 @@ import pytest
 from sparkd.decide.asking import SPARE_BYTES, quiet, where
 from sparkd.model.config import Deployment
 from sparkd.model.decision import Phase, State
-from sparkd.model.snapshot import Boot, DockerUnit, Memory, NodeView, Unknown
+from sparkd.model.machine import Boot, DockerUnit, Memory
+from sparkd.model.snapshot import NodeView, Unknown
 
 BOTH = Deployment(name="both", engine="vllm", nodes=("spark1", "spark2"), image="vllm:1")
 OTHER = Deployment(name="other", engine="vllm", nodes=("spark2",), image="vllm:1")

@@ -7,26 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from sparkd.decide.machine import step
+from sparkd.model.action import Action, SendCanary
 from sparkd.model.check import Checked
 from sparkd.model.config import ContainerSpec, Deployment, Mount, Policy
-from sparkd.model.decision import Action, Cause, Decision, Intent, Phase, SendCanary, State, Watch
-from sparkd.model.snapshot import (
-    Boot,
-    Canary,
-    Container,
-    DockerUnit,
-    EngineMetrics,
-    EngineProcess,
-    EngineView,
-    Memory,
-    NodeView,
-    Outcome,
-    Ping,
-    Process,
-    Snapshot,
-    Socket,
-    Unknown,
-)
+from sparkd.model.decision import Cause, Decision, Intent, Phase, State, Watch
+from sparkd.model.machine import Boot, DockerUnit, EngineProcess, Memory, Ping, Process, Socket
+from sparkd.model.snapshot import Canary, Container, EngineMetrics, EngineView, NodeView, Outcome, Snapshot, Unknown
 
 NOW = 100_000.0
 OWNER = "us"

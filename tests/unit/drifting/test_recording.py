@@ -14,8 +14,9 @@ from sparkd.drifting.recording import Recording
 from sparkd.drifting.speed import Sample, slower
 from sparkd.drifting.store import NotRead, Record, Store
 from sparkd.importers.live import Seen
+from sparkd.model.action import SendCanary, WarmUp
 from sparkd.model.config import Deployment
-from sparkd.model.decision import Phase, SendCanary, State, WarmUp, Watch
+from sparkd.model.decision import Phase, State, Watch
 from sparkd.model.policy import Policy
 from sparkd.model.snapshot import Canary, EngineMetrics, EngineView, Outcome, Snapshot
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sparkd.engines import ENGINES
 from sparkd.model.config import Deployment, Warmup
-from sparkd.model.snapshot import Socket
+from sparkd.model.machine import Socket
 
 VLLM = ENGINES["vllm"]
 RECORDED = Path(__file__).parent / "recorded"

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 from sparkd.cli import cli
 from sparkd.compare_cli import KIND_NAMES
-from sparkd.ctl.answers import read
 from sparkd.ctl.drift_answers import Drift
 from sparkd.ctl.findings import screen
+from sparkd.ctl.reading import read
 from sparkd.ctl.text import Terminal
 from sparkd.drift import compare
 from sparkd.importers.read import KINDS, read_side

@@ -25,8 +25,9 @@ from sparkd.importers.around import changed_in
 from sparkd.importers.live import beside, live, reading, wanted
 from sparkd.importers.mains import processes
 from sparkd.model.config import Cleanup, Cluster, ContainerSpec, Deployment, Mount, Node
+from sparkd.model.machine import Boot, DockerUnit, Memory
 from sparkd.model.secret import HIDDEN
-from sparkd.model.snapshot import Boot, Container, DockerUnit, Memory, NodeView, Unknown
+from sparkd.model.snapshot import Container, NodeView, Unknown
 from sparkd.render import create_body, rank_specs
 
 NODES = ("spark1", "spark2")

@@ -14,7 +14,7 @@ import pytest
 
 from sparkd.facts import caches, engines, holders, ipc, memory, pressure
 from sparkd.facts.holders import unaccounted
-from sparkd.model.snapshot import EngineProcess
+from sparkd.model.machine import EngineProcess
 from sparkd.node import boot_memory, cgroups, emptying, procfs
 from sparkd.node.probes import ipc as ipc_probe
 from sparkd.node.probes.engines import is_engine

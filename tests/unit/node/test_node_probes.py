@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from sparkd.facts import boot, docker, memory, paths, ping, processes, shm, sockets, system
-from sparkd.model.snapshot import Process, ShmSegment, Socket
+from sparkd.model.machine import Process, ShmSegment, Socket
 from sparkd.node import tcp
 from sparkd.node.probes import docker as docker_probe
 from sparkd.node.probes.processes import Wanted

@@ -6,7 +6,8 @@ from typing import Any
 
 from sparkd.model.config import Deployment, Node
 from sparkd.model.decision import Cause, Decision, Intent, Phase, State
-from sparkd.model.snapshot import Boot, Container, DockerUnit, Memory, NodeView, Snapshot, Unknown
+from sparkd.model.machine import Boot, DockerUnit, Memory
+from sparkd.model.snapshot import Container, NodeView, Snapshot, Unknown
 from sparkd.model.view import ClusterView, DaemonFacts
 
 NOW, WALL = 10_000.0, 1_800_000_000.0

@@ -12,7 +12,8 @@ from status_world import DS4, LOST, NOW, SERVING, WALL, container, node, view
 from sparkd.decide.holds import HEALS
 from sparkd.model.config import BrokenDeployment
 from sparkd.model.decision import Decision, Failure, FailureClass, Hold, Intent, Phase, Planned, State, Watch
-from sparkd.model.snapshot import Canary, Container, Process, Snapshot, Socket, Unknown
+from sparkd.model.machine import Process, Socket
+from sparkd.model.snapshot import Canary, Container, Snapshot, Unknown
 from sparkd.model.view import DaemonFacts, eta_s, node_since, stage_seconds
 from sparkd.model.words import AWAITED, awaited, duration, headline
 from sparkd.status import rfc3339, status
