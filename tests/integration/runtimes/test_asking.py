@@ -117,7 +117,8 @@ async def test_it_is_asked_once_and_kept_for_the_next_sparkd(bench: Bench, monke
     says(monkeypatch, f"echo '{TABLE}'")
     async with anyio.create_task_group() as group:
         first = bench.asking()
-        assert await first.told(bench.deployment) == asking.Told(None, NOT_YET)
+        untold = await first.told(bench.deployment)
+        assert (untold.table, untold.why) == (None, NOT_YET)
         await bench.until_told(first, group)
         assert bench.answered == ["tiny"]
         await first.aclose()
