@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,9 +40,8 @@ class Drifts:
     async def drift(self, against: str | None) -> Json:
         """Raises NotFound where there is nothing to compare with, Conflict before the first look."""
         try:
-            found = await self._drifter.drift(self.name, await self._seen(), against)
-        except NotRead as error:
-            raise _unread(error) from error
+            with _readable():
+                found = await self._drifter.drift(self.name, await self._seen(), against)
         except NothingToCompare as nothing:
             refusal = NotFound if nothing.named else Conflict
             raise refusal(nothing.text, nothing.fix) from nothing
@@ -90,12 +90,11 @@ class Drifts:
     async def listing(self) -> Json:
         """Raises Unread, as all that is asked about records."""
         store = self._drifter.store
-        try:
-            records, unusable = await store.records(self.name), await store.unusable(self.name)
-        except NotRead as error:
-            raise _unread(error) from error
+        with _readable():
+            kept = await store.kept(self.name)
+        records = [one for one in kept.values() if isinstance(one, Record)]
         rows = [{**one.as_json(), "reference": one == chosen(records)} for one in records]
-        files = {str(store.path(self.name, number)): why for number, why in unusable.items()}
+        files = {str(store.path(self.name, number)): why for number, why in kept.items() if isinstance(why, str)}
         return {"schema": 1, "deployment": self.name, "known_good": rows, "unusable": files}
 
     async def show(self, generation: int) -> Json:
@@ -135,14 +134,13 @@ class Drifts:
 
     async def _kept(self, keeping: Awaitable[T]) -> T:
         try:
-            return await keeping
+            with _readable():
+                return await keeping
         except OSError as error:
             raise Unwritable(
                 f"the record could not be written, so nothing was blessed: {error}",
                 "its disk, or the rights of its folder",
             ) from error
-        except NotRead as error:
-            raise _unread(error) from error
 
     async def _bless_now(self, note: str) -> Record:
         supervisor, name = self.supervisor, self.name
@@ -151,7 +149,7 @@ class Drifts:
             fix = f"bless an earlier one: sparkd ctl known-good list {name}"
             raise Conflict(f"{name} does not serve well now: {state.sentence or state.phase}", fix)
         seen = live(await self._drifter.scene(running, await self._seen()))
-        if seen.unread or not seen.whole:
+        if not seen.whole:
             unread = "; ".join(f"{node}: {why}" for node, why in seen.unread.items()) or "not all of its ranks run"
             raise Conflict(f"{name} cannot be read whole now ({unread})", "ask again in a moment")
         wanted, keep = supervisor.deployments[name], self._drifter.recording.keep
@@ -159,20 +157,18 @@ class Drifts:
 
     async def _record(self, generation: int) -> Record:
         store = self._drifter.store
-        try:
-            records = {one.generation: one for one in await store.records(self.name)}
-            unusable = await store.unusable(self.name)
-        except NotRead as error:
-            raise _unread(error) from error
-        if generation in unusable:
+        with _readable():
+            kept = await store.kept(self.name)
+        found = kept.get(generation)
+        if isinstance(found, str):
             raise Unread(
-                f"the record of generation {generation} cannot be used: {unusable[generation]}",
+                f"the record of generation {generation} cannot be used: {found}",
                 f"mend or remove {store.path(self.name, generation)}",
             )
-        if generation not in records:
-            nothing = not_recorded(self.name, generation, records)
+        if found is None:
+            nothing = not_recorded(self.name, generation, kept)
             raise NotFound(nothing.text, nothing.fix)
-        return records[generation]
+        return found
 
     async def _seen(self) -> Snapshot:
         """A look after which every node could be asked, where that comes soon."""
@@ -185,5 +181,10 @@ class Drifts:
         return seen
 
 
-def _unread(error: NotRead) -> Unread:
-    return Unread(f"what worked is not known now: {error}", "mend that, then ask again")
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raises Unread, the API's word for NotRead."""
+    try:
+        yield
+    except NotRead as error:
+        raise Unread(f"what worked is not known now: {error}", "mend that, then ask again") from error

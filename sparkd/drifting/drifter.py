@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -53,9 +53,9 @@ class NothingToCompare(SparkdError):
         super().__init__(text)
 
 
-def not_recorded(name: str, generation: object, known: Iterable[object]) -> NothingToCompare:
-    """For a person who named a generation that is not there: those that are."""
-    there = ", ".join(map(str, known))
+def not_recorded(name: str, generation: object, kept: Mapping[int, Record | str]) -> NothingToCompare:
+    """For a person who named a generation that is not there: those that are, and can be used."""
+    there = ", ".join(str(number) for number, one in kept.items() if isinstance(one, Record))
     fix = f"there is: {there}" if there else f"sparkd ctl bless {name}, while it serves well"
     return NothingToCompare(f"nothing is recorded of generation {generation} of {name}", fix, named=True)
 
@@ -164,13 +164,13 @@ class Drifter:
             if record is None:
                 raise NothingToCompare(f"nothing is recorded of {name} yet: it is not known what worked", fix)
             return record
-        records = {str(one.generation): one for one in await self.store.records(name)}
-        if against not in records:
-            unusable = (await self.store.unusable(name)).get(int(against))
-            if unusable is not None:
-                raise NotRead(f"the record of generation {against} of {name} cannot be used: {unusable}")
-            raise not_recorded(name, against, records)
-        return records[against]
+        kept = await self.store.kept(name)
+        found = kept.get(int(against))
+        if found is None:
+            raise not_recorded(name, against, kept)
+        if isinstance(found, str):
+            raise NotRead(f"the record of generation {against} of {name} cannot be used: {found}")
+        return found
 
     async def _with_reference(
         self, record: Record, deployment: Deployment, seen: Snapshot, quick: bool = False

@@ -144,11 +144,10 @@ class Recording:
         """Keep it, unless it was kept by an earlier sparkd, or not all of it could be read. Raises NotRead."""
         name = deployment.name
         self._tried[name] = clock.now()
-        known = {one.generation for one in await self.store.records(name)}
         # A file that cannot be used is somebody's, too: of another version, or being mended.
-        if state.generation in known | set(await self.store.unusable(name)):
+        if state.generation in await self.store.kept(name):
             self._done[name] = state.generation
-        elif not (seen.unread or not seen.whole):
+        elif seen.whole:
             try:
                 await self.keep(deployment, state.generation, seen, wanted)
             except OSError as error:

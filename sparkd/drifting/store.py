@@ -72,11 +72,7 @@ class Store:
 
     async def records(self, deployment: str) -> tuple[Record, ...]:
         """All of one deployment by generation, the newest last. Raises NotRead."""
-        return tuple(one for one in (await self._all(deployment)).values() if isinstance(one, Record))
-
-    async def unusable(self, deployment: str) -> dict[int, str]:
-        """Generation -> why its file is no record. Raises NotRead."""
-        return {number: one for number, one in (await self._all(deployment)).items() if isinstance(one, str)}
+        return tuple(one for one in (await self.kept(deployment)).values() if isinstance(one, Record))
 
     async def newest(self, deployment: str) -> int:
         """The highest generation of which there is a file, usable or not; 0 without any."""
@@ -86,7 +82,8 @@ class Store:
             return 0  # said when a record is asked for
         return max((int(path.stem) for path in stamps), default=0)
 
-    async def _all(self, deployment: str) -> dict[int, Record | str]:
+    async def kept(self, deployment: str) -> dict[int, Record | str]:
+        """Generation -> its record, or why its file is none; the newest last. Raises NotRead."""
         async with self._reading:
             stamps = await anyio.to_thread.run_sync(_stamps, self.folder / deployment)
             for path in [path for path in self._known if path.parent.name == deployment and path not in stamps]:
@@ -104,7 +101,7 @@ class Store:
 
     async def reference(self, deployment: str) -> Record | None:
         """What everything is compared with. Raises NotRead, also where there are files and none of them is a record."""
-        found = await self._all(deployment)
+        found = await self.kept(deployment)
         records = [one for one in found.values() if isinstance(one, Record)]
         if found and not records:
             number, why = max(found.items())

@@ -63,8 +63,8 @@ class Seen:
 
     @property
     def whole(self) -> bool:
-        """Does every rank run whose node could be read?"""
-        return not (self.absent or self.ended or self.asleep)
+        """Could every node be read, and does every rank run?"""
+        return not (self.unread or self.absent or self.ended or self.asleep)
 
 
 def reading(quick: bool) -> Check:
