@@ -97,8 +97,9 @@ def paired(known: Side, live: Side, rank: int | None = None) -> list[tuple[RankF
 
 def _rank(known: RankForm, live: RankForm, gaps: tuple[Gap, ...]) -> Iterator[Difference]:
     table = tables.of(live)
+    flags = list(_flags(known, live, table))
     for kind, changes in (
-        ("flag", _flags(known, live, table)),
+        ("flag", flags),
         ("env", _env(known, live)),
         ("image", _image(known, live)),
         ("container", _container(known, live)),
@@ -109,7 +110,7 @@ def _rank(known: RankForm, live: RankForm, gaps: tuple[Gap, ...]) -> Iterator[Di
             if kind == "flag" and (source := said.source(name, live, table)):
                 judged = replace(judged, why=f"{judged.why}; {source}" if judged.why else source)
             yield replace(judged, rank=live.rank, node=live.node or known.node)
-    told = {name.removeprefix("--") for name, _, _ in _flags(known, live, table)}
+    told = {name.removeprefix("--") for name, _, _ in flags}
     for one in said.became(known, live):
         if one.name.removesuffix(said.SUFFIX) not in told and not (one.name == said.SERVED and "model" in told):
             yield replace(one, rank=live.rank, node=live.node or known.node)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from typing import Any, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from sparkd.node import arguments, hashing
 from sparkd.node.refusal import Refusal
@@ -31,7 +31,10 @@ MAX_HEADER_BYTES = 32 << 20
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
     folder, hub = _where(args)
-    return "".join((*_tell(folder, hub), *_hashes(_folder(folder, hub))))
+    place = _folder(folder, hub)
+    weights = _weights(place)
+    revision = f"revision {_revision(folder) or 'missing'}\n" if hub else ""
+    return "".join((revision, *_tell(place, weights), *_hashes(place, weights)))
 
 
 _JOB = hashing.Job()
@@ -55,22 +58,18 @@ def _folder(folder: str, hub: bool) -> str:
     return os.path.join(folder, "snapshots", _revision(folder) or "-") if hub else folder
 
 
-def _tell(folder: str, hub: bool) -> Iterator[str]:
-    if hub:
-        yield f"revision {_revision(folder) or 'missing'}\n"
-        folder = _folder(folder, hub)
+def _tell(folder: str, weights: Sequence[str]) -> Iterator[str]:
     if os.path.isfile(folder):  # llama.cpp's models are one file
         yield "folder file\n"
         yield _shard(folder)
         return
     yield f"folder {'dir' if os.path.isdir(folder) else 'missing'}\n"
     if os.path.isdir(folder):
-        yield from _inside(folder)
+        yield from _inside(folder, weights)
 
 
-def _inside(folder: str) -> Iterator[str]:
+def _inside(folder: str, weights: Sequence[str]) -> Iterator[str]:
     there = os.listdir(folder)
-    weights = _weights(folder)
     yield f"config {next((name for name in CONFIGS if name in there), 'missing')}\n"
     yield f"index {len(weights) if INDEX in there else 'none'}\n"
     if len(weights) > MAX_SHARDS:
@@ -88,8 +87,8 @@ def _weights(folder: str) -> List[str]:
     return [os.path.join(folder, name) for name in names]
 
 
-def _hashes(folder: str) -> Iterator[str]:
-    for path in (*(os.path.join(folder, name) for name in SPOKEN), *_weights(folder)):
+def _hashes(folder: str, weights: Sequence[str]) -> Iterator[str]:
+    for path in (*(os.path.join(folder, name) for name in SPOKEN), *weights):
         name = os.path.basename(path)
         try:
             small = name in SPOKEN and os.stat(path).st_size <= SPOKEN_BYTES
