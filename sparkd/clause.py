@@ -14,3 +14,8 @@ def clause(said: object) -> str:
     text = str(said)[: 4 * MAX_CLAUSE]
     line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return line if len(line) <= MAX_CLAUSE else f"{line[: MAX_CLAUSE - 3]}..."
+
+
+def escaped(text: str) -> str:
+    """All of it on one line, in characters that every terminal, log and socket takes; what nobody sees as an escape."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

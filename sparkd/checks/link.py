@@ -15,7 +15,6 @@ from sparkd.checks.scene import Check, Scene, Trouble
 from sparkd.facts.links import LINKS, Interface, Links
 from sparkd.facts.rdma import RDMA
 from sparkd.model.check import Level
-from sparkd.model.rank import unit_name
 from sparkd.model.snapshot import Unknown
 
 FABRIC_MBPS = 100_000
@@ -151,7 +150,7 @@ def _rights(scene: Scene, node: str) -> Iterator[Trouble]:
         owner: one.rank
         for one in scene.nodes[node].ranks
         if one.owner == scene.owner and one.deployment == scene.deployment.name
-        for owner in (one.id, unit_name(one.name))
+        for owner in one.owners
     }
     for rights in () if isinstance(found, Unknown) else found:
         rank = ours.get(rights.owner)

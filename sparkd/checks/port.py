@@ -14,7 +14,6 @@ from sparkd.facts.sockets import SOCKETS
 from sparkd.model.check import Level
 from sparkd.model.decision import FailureClass
 from sparkd.model.machine import Socket
-from sparkd.model.rank import unit_name
 from sparkd.model.snapshot import Container, NodeView, Unknown
 
 
@@ -43,7 +42,7 @@ def _behind(view: NodeView, socket: Socket, owner: str) -> list[Container]:
         return [one for one in ours if one.alive]
     processes = () if isinstance(view.processes, Unknown) else view.processes
     owners = {one.owner for one in processes if one.pid == socket.pid}
-    return [one for one in ours if {one.id, unit_name(one.name)} & owners]
+    return [one for one in ours if not owners.isdisjoint(one.owners)]
 
 
 def _of_another(use: PortUse, view: NodeView, socket: Socket, rank: Container) -> Trouble:

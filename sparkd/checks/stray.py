@@ -11,7 +11,6 @@ from sparkd.decide.strays import Whose, engines, whose
 from sparkd.facts.engines import ENGINES
 from sparkd.model.check import Level
 from sparkd.model.decision import FailureClass
-from sparkd.model.rank import unit_name
 from sparkd.model.size import spoken
 
 
@@ -19,7 +18,7 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
     for node, found in scene.each(ENGINES):
         view = replace(scene.nodes[node], engines=found)
         own = [one for one in view.ranks if one.owner == scene.owner]
-        ranks = {owner for one in own for owner in (one.id, unit_name(one.name))}
+        ranks = {owner for one in own for owner in one.owners}
         groups: dict[str, list[Whose]] = {}
         for process in engines(view):
             if process.owner not in ranks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from sparkd.clause import escaped
 from sparkd.ctl.drift_answers import Difference, Drift
 from sparkd.ctl.text import Terminal, count, labelled, listing, wrap
 from sparkd.model.words import short
@@ -14,7 +15,7 @@ COLOURS = {"breaks": "red", "slows": "yellow", "unknown": "cyan", "benign": "dim
 def screen(drift: Drift, term: Terminal) -> list[str]:
     """Two headings, every difference with why and what to do, a verdict, and what was not compared."""
     found = drift.findings
-    lines = [term.paint(f"--- {seen(drift.against)}", "red"), term.paint(f"+++ {seen(drift.live)}", "green")]
+    lines = [term.paint(f"--- {escaped(drift.against)}", "red"), term.paint(f"+++ {escaped(drift.live)}", "green")]
     for group in _alike(found):
         lines += ["", *(line for one in group for line in _difference(one, term)), *_said(group[0], term)]
     counts = {severity: sum(one.severity == severity for one in found) for severity in COLOURS}
@@ -23,7 +24,7 @@ def screen(drift: Drift, term: Terminal) -> list[str]:
     whole = f"{count(len(found), 'difference')}: {listing(said)}." if found else "No difference in what was compared."
     lines += ["", *(term.paint(line, colour) for line in wrap(whole, term.width))]
     for text in drift.not_compared:
-        what, _, why = seen(text).partition(": ")
+        what, _, why = escaped(text).partition(": ")
         lines += [term.paint(line, "dim") for line in wrap(f"Not compared: {what} ({why}).", term.width)]
     return lines
 
@@ -41,20 +42,15 @@ def _difference(one: Difference, term: Terminal) -> Iterator[str]:
     place = "" if one.rank is None else f", rank {one.rank}" + (f" on {one.node}" if one.node else "")
     yield (
         term.paint(f"{one.severity:<8}", COLOURS.get(one.severity, ""))
-        + term.paint(seen(one.name), "bold")
+        + term.paint(escaped(one.name), "bold")
         + f" ({one.kind}{place})"
     )
     if one.known is not None or one.live is not None:
-        yield term.paint(f"  - {seen(short(one.known))}", "red")
-        yield term.paint(f"  + {seen(short(one.live))}", "green")
+        yield term.paint(f"  - {escaped(short(one.known))}", "red")
+        yield term.paint(f"  + {escaped(short(one.live))}", "green")
 
 
 def _said(one: Difference, term: Terminal) -> Iterator[str]:
     for label, text in (("why", one.why), ("fix", one.fix)):
         if text:
-            yield from labelled(label, seen(text), term)
-
-
-def seen(text: str) -> str:
-    """With an escape for what would move the cursor, or would not be seen: it may be all the difference there is."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+            yield from labelled(label, escaped(text), term)

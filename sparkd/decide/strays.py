@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from sparkd.model.action import ProcessTarget
 from sparkd.model.machine import Boot, EngineProcess
-from sparkd.model.rank import unit_name
 from sparkd.model.snapshot import NodeView, Unknown
 
 NAME_CHARS = 60
@@ -44,9 +43,7 @@ def engines(view: NodeView) -> tuple[EngineProcess, ...]:
 
 def whose(process: EngineProcess, view: NodeView, owner: str) -> Whose:
     """`owner`: this sparkd's id."""
-    ours = {one.id: one for one in view.ranks if one.owner == owner}
-    units = {unit_name(one.name): one for one in ours.values()}
-    rank = ours.get(process.owner) or units.get(process.owner)
+    rank = next((one for one in view.ranks if one.owner == owner and process.owner in one.owners), None)
     if rank is not None:
         return Whose(
             process, "ours", f" of rank {rank.rank} of {rank.deployment}", f"sparkd ctl stop {rank.deployment}"
@@ -106,7 +103,7 @@ def ended_first(deployment: str, ports: Collection[int], view: NodeView, owner: 
     running, found = engines(view), dict[str, int]()
     for rank in view.ranks:
         if (rank.owner, rank.deployment) == (owner, deployment) and rank.alive:
-            whole = sum(one.rss_bytes for one in running if one.owner in (rank.id, unit_name(rank.name)))
+            whole = sum(one.rss_bytes for one in running if one.owner in rank.owners)
             found[f"{rank.name} of generation {rank.generation}"] = whole
     left = orphans(deployment, view, owner).values() if allowed != "never" else ()
     holders = (whose(one, view, owner) for one in running if not {*ports}.isdisjoint(one.ports))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from sparkd.clause import escaped
 from sparkd.drift.argv import spelled
 from sparkd.drift.values import NotJson
 from sparkd.model.words import short
@@ -53,7 +54,7 @@ def _quoted(text: str) -> str:
     if text.isprintable():
         return shlex.quote(text)
     plain = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"$'{''.join(one if one.isprintable() else ascii(one)[1:-1] for one in plain)}'"
+    return f"$'{escaped(plain)}'"
 
 
 def _file(name: str, known: Any) -> str:

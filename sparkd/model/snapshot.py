@@ -52,6 +52,11 @@ class Container:
         """Something of it may still run (or come back): all but created, exited and dead."""
         return self.state not in ("created", "exited", "dead")
 
+    @property
+    def owners(self) -> tuple[str, str]:
+        """What the control group of its processes is called: by id for a container, by name for a unit."""
+        return self.id, unit_name(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
@@ -101,8 +106,8 @@ class NodeView:
 
     @property
     def rank_owners(self) -> frozenset[str]:
-        """Owners of the control groups of all those ranks: containers by id, units by name."""
-        return frozenset(owner for one in self.ranks for owner in (one.id, unit_name(one.name)))
+        """Owners of the control groups of all those ranks."""
+        return frozenset(owner for one in self.ranks for owner in one.owners)
 
     @property
     def ranks(self) -> tuple[Container, ...]:

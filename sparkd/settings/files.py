@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparkd.clause import escaped
 from sparkd.errors import ConfigError, Problem
 from sparkd.model.config import BrokenDeployment, Cluster, Config, Deployment
 from sparkd.settings.cluster import cluster_of
 from sparkd.settings.deployment import Loaded, deployment_of
 from sparkd.settings.reader import MAX_BYTES, parse
 from sparkd.settings.shape import Finding, place, suggestion
-from sparkd.settings.tree import Item, escaped, printable
+from sparkd.settings.tree import Item, printable
 
 CLUSTER_FILE = "sparkd.yaml"
 DEPLOYMENTS = "deployments"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sparkd.clause import escaped
 from sparkd.model.config import Scalar
 
 Path = tuple[str | int, ...]
@@ -121,11 +122,6 @@ def printable(text: str) -> str:
     """One line of bounded length that a terminal shows as it is: what a file says must not steer a terminal."""
     shown = escaped(text[: _SHOWN + 1])
     return shown if len(text) <= _SHOWN else shown[:_SHOWN] + "…"
-
-
-def escaped(text: str) -> str:
-    """The same on one line, in characters that every terminal, log and socket takes."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def resolve(text: str) -> Scalar:
