@@ -124,9 +124,16 @@ def _start_daemon() -> None:
     # /sys, and the cgroups under it are gone.
     run(["setsid", "--fork", *bench(argv)], log=LOG)
 
+    seen = False
+
     def up() -> bool:
-        if not any(processes()):
+        # Right after the fork it is still setsid, then nsenter: on a machine that reads its programs from a cold disk that
+        # lasts, and was taken for its end.
+        nonlocal seen
+        runs = any(processes())
+        if seen and not runs:
             raise LabError(f"the outer engine ended at its start (see {LOG})")
+        seen = seen or runs
         return answers()
 
     wait_for(f"the outer engine's first answer (see {LOG})", up, 90)
