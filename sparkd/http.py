@@ -18,7 +18,7 @@ import anyio
 import httpx
 from anyio.lowlevel import RunVar
 
-from sparkd import __version__
+from sparkd import __version__, own_time
 from sparkd.clause import clause
 from sparkd.errors import HostError, Late, Unreachable
 
@@ -106,7 +106,7 @@ async def complete(
     """
     answer = _Answer(anyio.current_time())
     try:
-        with _as_host_errors(base_url), anyio.fail_after(deadline_s):
+        with _as_host_errors(base_url), own_time.fail_after(deadline_s):
             why = await _read(f"{base_url}{path}", body, token, answer) or answer.judge(expect or {})
     except Late:
         why = f"not finished within {deadline_s:g} s"

@@ -101,11 +101,11 @@ def _woken(state: State, nodes: Collection[str]) -> State:
     before = state.before if state.phase in (Phase.ADOPTING, Phase.PAUSED) else state.phase
     fresh = state == State()
     started = state.started if state.started is not None and set(state.started.nodes) <= set(nodes) else None
-    known = replace(state, started=started, since=clock.now(), watch=Watch())
+    known = replace(state, started=started, since=clock.now(), watch=Watch(), looked_at=None)
     return replace(known, phase=Phase.ADOPTING, before=None if fresh else before)
 
 
 def durable(state: State) -> State:
     """What is worth a write: everything but the clocks of health, the words, and when a hold is looked at again."""
     retry_at = None if state.phase is Phase.HELD else state.retry_at
-    return replace(state, watch=Watch(), sentence="", reason="", retry_at=retry_at)
+    return replace(state, watch=Watch(), looked_at=None, sentence="", reason="", retry_at=retry_at)

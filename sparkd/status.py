@@ -160,11 +160,13 @@ def _hold(name: str, hold: Hold) -> Json:
 
 
 def _serving(state: State, ranks: list[Json], at: float, suspect_after: float) -> bool:
-    """Answers real requests as far as anybody knows: not suspected, no rank proven gone. Unread changes nothing."""
+    """Answers real requests as far as anybody knows: they do not fail, no rank is proven gone. Unread changes nothing."""
     serves = state.phase is Phase.SERVE or (state.phase is Phase.PAUSED and state.before is Phase.SERVE)
-    failing = state.watch.canary_failing_since
-    suspected = failing is not None and at - failing >= suspect_after
-    return serves and not suspected and not any(rank["state"] in GONE for rank in ranks)
+    failing = state.watch.canary_failing_since if state.watch.gap_until is None else None
+    looked_at = state.looked_at if state.looked_at is not None else at
+    suspected = failing is not None and looked_at - failing >= suspect_after
+    fails = suspected or state.watch.not_answering
+    return serves and not fails and not any(rank["state"] in GONE for rank in ranks)
 
 
 def _serving_since(view: ClusterView, state: State) -> str | None:

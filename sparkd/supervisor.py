@@ -257,7 +257,8 @@ class Supervisor:
         for _ in range(CHAIN):
             before = self.states[name]
             deployment = self.deployments[name]
-            decision = step(deployment, before, snapshot, self.intents[name], deployment.policy, clock.now())
+            policy = replace(deployment.policy, period=self.cluster.policy.period)  # there is one loop
+            decision = step(deployment, before, snapshot, self.intents[name], policy, clock.now())
             if name in snapshot.outcomes:  # shown once; one that ends meanwhile waits for the next look
                 self.in_flight.forget(name)
                 snapshot = replace(snapshot, outcomes={})

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import anyio
-
-from sparkd import clock
+from sparkd import clock, own_time
 from sparkd.act import canary, capture, cleanup, containers
 from sparkd.act.hands import ActionFailed, Hands
 from sparkd.errors import SparkdError
@@ -43,7 +41,7 @@ async def perform(hands: Hands, action: Action) -> Outcome:
     """Do it. Returns an Outcome for success, failure and a passed deadline alike; only cancellation gets out."""
     deed, limit = DEEDS[type(action)]
     try:
-        with anyio.fail_after(limit(action)):
+        with own_time.fail_after(limit(action)):
             value = await deed(hands, action)
     except TimeoutError:
         return Outcome(action, False, clock.now(), f"not done within {limit(action):.0f} s", "timeout")

@@ -30,6 +30,8 @@ class Case:
     group: Group
     engine: Engine
     wanted: Deployment
+    late: bool = False
+    """sparkd itself stood still before this look (SIGSTOP, a suspended machine): what it knew before is that old."""
 
     def anew(self) -> Case:
         """The same, looked at as the next start will need it: its file may name other nodes, ports and images."""

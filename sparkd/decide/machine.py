@@ -44,11 +44,15 @@ def step(
     `now` is on the same clock as every time in `state` and `snapshot` (seconds of CLOCK_BOOTTIME). Only the first
     action is performed before the next look. The returned state must be persisted before its actions are performed.
     """
+    late = health.late(state, snapshot, policy, now)
+    if late:
+        state = replace(state, watch=health.after_gap(state.watch, now, late=True))
     state = _nothing_to_release(absorb(state, snapshot, deployment.name), intent)
+    state = replace(state, looked_at=now)
     running = as_started(state.started, deployment)
     group = gather(running, state, snapshot, intent)
     state = replace(state, highest=max(state.highest, group.newest))
-    case = Case(running, state, snapshot, intent, policy, now, group, ENGINES[running.engine], deployment)
+    case = Case(running, state, snapshot, intent, policy, now, group, ENGINES[running.engine], deployment, late)
     for wish in WISHES:
         decision = wish(case)
         if decision is not None:

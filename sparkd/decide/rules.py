@@ -54,6 +54,7 @@ RULES: dict[str, Rule] = {
     "warmup": Rule(None, "ready is a correct completion, streamed to its end"),
     "loading": Rule(10, "a start has its own time, and until that is up nothing counts as a failure"),
     "serving": Rule(None, "serving means that every rank runs, and tokens move or a canary answers"),
+    "not-answering": Rule(None, "two canaries in a row failed: it is said at once, whatever may be done about it"),
     "suspect": Rule(None, "each kind of evidence has its own clock, and none has run out yet"),
     "healed": Rule(7, "the fact is right again"),
     "held-budget": Rule(6, "when the restart budget is used up sparkd gives up, and says so"),

@@ -30,9 +30,12 @@ def serve(case: Case) -> Decision:
         text = f"{evidence.text}, for {duration(case.now - since)} ({health.canary_words(watch)})"
         down = _not_answering_since(watch, since)
         return fail(case, kind, text, cause=evidence.cause, evidence=health.details(case), since=down)
-    if health.suspect(case, watch):
-        doubts = f"not sure that it serves: {health.doubts(case, watch)}"
-        return decide(case.state, doubts, "suspect", _canary(case, watch))
+    for said, code, holds in (
+        ("not answering", "not-answering", watch.not_answering),
+        ("not sure that it serves", "suspect", health.suspect(case, watch)),
+    ):
+        if holds:
+            return decide(case.state, f"{said}: {health.doubts(case, watch)}", code, _canary(case, watch))
     return decide(case.state, f"serving (generation {case.state.generation})", "serving", _canary(case, watch))
 
 
@@ -42,11 +45,14 @@ def _half_blind(case: Case) -> Decision:
     state = replace(case.state, watch=watch)
     if any(case.node_of(rank) not in case.group.unread for rank in lost_ranks(case, frozenset(case.ranks))):
         state = replace(state, down_since=down_since(case))
-    said = f"serving as far as can be seen: {unread_words(case)}"
-    doubts = f"; {health.doubts(case, watch)}" if health.suspect(case, watch) else ""
-    head_read = case.node_of(0) not in case.group.lost | case.group.unread.keys()
-    actions = _canary(case, watch) if head_read else []
-    return decide(state, f"{said}{doubts}; nothing is started or stopped until it can be read", "node-unknown", actions)
+    said, code = f"serving as far as can be seen: {unread_words(case)}", "node-unknown"
+    if watch.not_answering:
+        said, code = f"not answering: {health.doubts(case, watch)}; {unread_words(case)}", "not-answering"
+    elif health.suspect(case, watch):
+        said = f"{said}; {health.doubts(case, watch)}"
+    # Also with the head's node unread: its engine is asked over another way, and an answer is all there is to know then.
+    actions = _canary(case, watch) if case.node_of(0) not in case.group.lost else []
+    return decide(state, f"{said}; nothing is started or stopped until it can be read", code, actions)
 
 
 def _canary(case: Case, watch: Watch) -> list[SendCanary]:

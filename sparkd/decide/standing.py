@@ -160,7 +160,8 @@ def _adopt(case: Case) -> Decision:
         # Clocks stood still meanwhile: begin anew, with a canary unless tokens move.
         said = f"adopted generation {state.generation}: {ranks} ranks serve on"
         since = state.serving_since if state.serving_since is not None else case.now
-        serving = case.enter(Phase.SERVE, watch=Watch(tokens=state.watch.tokens), **known)
+        watch = Watch(tokens=state.watch.tokens, gap_until=case.now)
+        serving = case.enter(Phase.SERVE, watch=watch, **known)
         return decide(replace(serving, since=since), said, "adopted", events=[("adopted", said)])
     said = f"adopted generation {state.generation}: {ranks} ranks run; waiting until it answers"
     started = state.started_at if state.started_at is not None else case.now

@@ -1,4 +1,4 @@
-"""Is it serving? Evidence of one generation, each with its own clock and limit (the table of DESIGN 6)."""
+"""Is it serving? Evidence of one generation, each with its own clock and limit, and none from our own blindness."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 from sparkd.decide.case import Case, duration
 from sparkd.model.config import Policy
-from sparkd.model.decision import Cause, Watch
-from sparkd.model.snapshot import Canary, EngineMetrics, Outcome, Unknown
+from sparkd.model.decision import Cause, State, Watch
+from sparkd.model.snapshot import Canary, EngineMetrics, Outcome, Snapshot, Unknown
 
+LATE_PERIODS = 3
+"""The loop is late when it misses this many of its periods, as `/healthz` counts them."""
 PROBE_AGAIN_S = 15.0
 """While something looks wrong, a canary is sent this often instead of every `canary_after` seconds."""
 
@@ -23,6 +25,8 @@ class Evidence:
     since: Callable[[Watch], float | None]
     limit: Callable[[Policy], float]
     cause: Cause = Cause.WEDGE
+    asked: bool = True
+    """It rests on canaries that failed: after a gap they have to fail anew."""
 
 
 def _both(one: float | None, other: float | None) -> float | None:
@@ -42,6 +46,7 @@ EVIDENCE = (
         lambda w: w.dead_since,
         lambda p: p.dead_after,
         Cause.CRASH,
+        asked=False,
     ),
     Evidence(
         "worker-exception",
@@ -75,9 +80,36 @@ def verdict(case: Case, watch: Watch) -> tuple[Evidence, float] | None:
     """The first row whose evidence lasted long enough, and since when."""
     for evidence in EVIDENCE:
         since = evidence.since(watch)
-        if since is not None and case.now - since >= evidence.limit(case.policy):
+        limit = evidence.limit(case.policy)
+        if since is not None and case.now - since >= limit and (not evidence.asked or _asked_again(watch, limit)):
             return evidence, since
     return None
+
+
+def _asked_again(watch: Watch, limit_s: float) -> bool:
+    """After a gap at least two canaries that were sent after it have failed, over half of the verdict's time.
+
+    A healthy idle group was once restarted over one stale canary: its node could not be read for eleven minutes, and the
+    first look after them took the clock of that canary for eleven minutes of failing.
+    """
+    if watch.gap_until is None:
+        return True
+    first, last = watch.failed_first, watch.failed_last
+    return first is not None and last is not None and last > first and last - first >= limit_s / 2
+
+
+# ---------------------------------------------------------------------------------------------------------------- gaps
+
+
+def late(state: State, snapshot: Snapshot, policy: Policy, now: float) -> bool:
+    """Did sparkd itself stand still since its last decision? Waiting for others, within their deadlines, is not late."""
+    return state.looked_at is not None and now - state.looked_at > LATE_PERIODS * policy.period + snapshot.took_s
+
+
+def after_gap(watch: Watch, until: float, *, late: bool = False) -> Watch:
+    """What is still known of a generation when a gap in the looks has ended, or goes on."""
+    asked = replace(watch, gap_until=until, failed_first=None, failed_last=None)
+    return replace(asked, late_until=until) if late else asked
 
 
 # --------------------------------------------------------------------------------------------------------------- clocks
@@ -89,12 +121,16 @@ def observed(case: Case, watch: Watch) -> Watch:
     A node that cannot be read stops no clock of the others, but silence on the fabric counts only while its node can be
     read otherwise: else it is simply away.
     """
+    blind = bool(case.group.unread)
     watch = progressed(case, watch)
+    if blind or watch.blind:
+        watch = after_gap(watch, case.now)
     stuck = _still_stuck(watch, stuck_ranks(case))
-    silent = bool(silent_peers(case)) and not case.group.unread
+    silent = bool(silent_peers(case)) and not blind
     exception = watch.exception_since is not None or _exception_logged(case)
     return replace(
         watch,
+        blind=blind,
         dead_since=_dead_since(case, watch.dead_since),
         exception_since=_clock(watch.exception_since, exception, case.now),
         stuck_since=_clock(watch.stuck_since if set(stuck) & set(watch.stuck) else None, bool(stuck), case.now),
@@ -110,10 +146,10 @@ def _clock(since: float | None, there: bool, now: float) -> float | None:
 
 
 def _dead_since(case: Case, since: float | None) -> float | None:
-    """503 or a refused connection. An answer that is merely late says neither yes nor no."""
+    """503 or a refused connection. An answer that is merely late says neither yes nor no, and nothing after a gap."""
     view = case.view
     if view is not None and isinstance(view.health, Unknown):
-        return since
+        return None if case.late else since
     return _clock(since, view is not None and view.health in (503, None), case.now)
 
 
@@ -142,31 +178,51 @@ def progressed(case: Case, watch: Watch) -> Watch:
 
 
 def _cleared(watch: Watch) -> Watch:
-    return replace(watch, canary_failing_since=None, canary_failures=0, exception_since=None, frozen_since=None)
+    doubted = replace(watch, canary_failing_since=None, canary_failures=0, exception_since=None, frozen_since=None)
+    return replace(doubted, unsent="", gap_until=None, late_until=None, failed_first=None, failed_last=None)
 
 
 def after_canary(watch: Watch, outcome: Outcome, generation: int) -> Watch:
     """What the end of a canary or warm-up says: an answer clears, a failure starts the clock when it was sent."""
     canary = outcome.value
     if isinstance(canary, Canary):
-        return _after(watch, canary.ok, canary.sent_at, canary.ended_at) if canary.generation == generation else watch
-    # The action itself ran out of time: nobody saw an answer.
-    return watch if outcome.ok else _after(watch, False, outcome.ended_at, outcome.ended_at)
+        return _after(watch, canary) if canary.generation == generation else watch
+    if outcome.ok:
+        return watch
+    if outcome.code != "timeout":  # it was never sent: our own trouble
+        return replace(watch, canary_at=outcome.ended_at, unsent=outcome.error)
+    # The action itself ran out of time: nobody saw an answer, and when it was sent is not known.
+    return _failing(watch, outcome.ended_at, outcome.ended_at)
 
 
-def _after(watch: Watch, ok: bool, sent_at: float, ended_at: float) -> Watch:
-    if ok:
-        return replace(_cleared(watch), canary_at=ended_at)
+def _after(watch: Watch, canary: Canary) -> Watch:
+    if canary.ok:
+        return replace(_cleared(watch), canary_at=canary.ended_at)
+    if watch.late_until is not None and canary.sent_at < watch.late_until:
+        return replace(watch, canary_at=None)  # sparkd slept over its answer: the next one is due at once
+    failing = _failing(watch, canary.sent_at, canary.ended_at)
+    if watch.gap_until is None or canary.sent_at < watch.gap_until:
+        return failing
+    first = watch.failed_first if watch.failed_first is not None else canary.sent_at
+    return replace(failing, failed_first=first, failed_last=canary.sent_at)
+
+
+def _failing(watch: Watch, sent_at: float, ended_at: float) -> Watch:
     # Tokens that moved while it waited were somebody's answer: the trouble is younger than they are.
     began = max(sent_at, watch.tokens_at if watch.tokens_at is not None else sent_at)
-    failing = watch.canary_failing_since if watch.canary_failing_since is not None else began
-    return replace(watch, canary_at=ended_at, canary_failing_since=failing, canary_failures=watch.canary_failures + 1)
+    since = watch.canary_failing_since if watch.canary_failing_since is not None else began
+    failures = watch.canary_failures + 1
+    return replace(watch, canary_at=ended_at, canary_failing_since=since, canary_failures=failures, unsent="")
 
 
 def canary_due(case: Case, watch: Watch) -> bool:
-    """Only when no token moved since the last one; sooner when something looks wrong."""
+    """Only when no token moved since the last one; sooner when something looks wrong.
+
+    Requests that hang are ordinary, and so is an unread node. Both at once is what a cut fabric looks like.
+    """
     usual = case.deployment.health.canary_after
-    pause = min(PROBE_AGAIN_S, usual) if watch.alarmed else usual
+    wrong = watch.alarmed or bool(watch.unsent) or (watch.blind and watch.frozen_since is not None)
+    pause = min(PROBE_AGAIN_S, usual) if wrong else usual
     moments = [moment for moment in (watch.canary_at, watch.tokens_at) if moment is not None]
     return not moments or case.now - max(moments) >= pause
 
@@ -216,7 +272,7 @@ def suspect(case: Case, watch: Watch) -> bool:
     failing = watch.canary_failing_since
     if failing is not None and case.now - failing >= case.policy.suspect_after:
         return True
-    return replace(watch, canary_failing_since=None).alarmed
+    return bool(watch.unsent) or replace(watch, canary_failing_since=None).alarmed
 
 
 def doubts(case: Case, watch: Watch) -> str:
@@ -226,9 +282,19 @@ def doubts(case: Case, watch: Watch) -> str:
         said.append("the engine's API refuses or says 503")
     if watch.exception_since is not None and not any("worker-exception" in one or "engine-dead" in one for one in said):
         said.append("a rank logged an exception")
+    if watch.unsent:
+        said.append(f"no canary can be sent: {watch.unsent}")
     if watch.canary_failing_since is not None:
-        said.append(f"canaries fail since {duration(case.now - watch.canary_failing_since)}")
+        said.append(_failing_words(watch, duration(case.now - watch.canary_failing_since)))
     return "; ".join(said)
+
+
+def _failing_words(watch: Watch, ago: str) -> str:
+    if watch.not_answering:
+        return f"{watch.canary_failures} canaries in a row failed, the first {ago} ago"
+    if watch.gap_until is not None and watch.failed_first is None:
+        return f"a canary failed {ago} ago, before or while not everything could be looked at; asking again"
+    return f"canaries fail since {ago}"
 
 
 def canary_words(watch: Watch) -> str:

@@ -12,7 +12,7 @@ from sparkd.model.decision import State
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-STATE_TIMES = ("since", "retry_at", "started_at", "serving_since", "down_since")
+STATE_TIMES = ("since", "retry_at", "started_at", "serving_since", "down_since", "looked_at")
 WATCH_TIMES = (
     "tokens_at",
     "canary_at",
@@ -22,6 +22,10 @@ WATCH_TIMES = (
     "stuck_since",
     "silent_since",
     "frozen_since",
+    "gap_until",
+    "late_until",
+    "failed_first",
+    "failed_last",
 )
 """Beside these, `starts`, `stages` and the failure's `at` are on the daemon's clock."""
 

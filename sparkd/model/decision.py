@@ -119,6 +119,18 @@ class Watch:
     """When the last canary ended; None = none was sent yet, so one is due."""
     canary_failing_since: float | None = None
     canary_failures: int = 0
+    """In a row: an answer or a token ends them."""
+    unsent: str = ""
+    """Why the last canary could not even be sent (its secret cannot be read): that says nothing of the engine."""
+    blind: bool = False
+    """The last look was part of a gap: a node was unread, or it came late."""
+    gap_until: float | None = None
+    """When the last such gap ended, until an answer or a token shows that nothing was missed; None = there was none."""
+    late_until: float | None = None
+    """The same for gaps in which sparkd itself stood still: a canary that was on its way then cannot fail."""
+    failed_first: float | None = None
+    failed_last: float | None = None
+    """When the first and the last canary were sent that failed and were sent after the gap."""
     dead_since: float | None = None
     exception_since: float | None = None
     """Kept until a token moves or a canary answers: the line scrolls out of the log, the exception stays true."""
@@ -128,6 +140,11 @@ class Watch:
     silent_since: float | None = None
     frozen_since: float | None = None
     """Requests run or wait and no token moves. Normal in a long prefill, so it only makes sparkd read the logs."""
+
+    @property
+    def not_answering(self) -> bool:
+        """Real requests fail: said as soon as two in a row did, whatever may be done about it."""
+        return self.canary_failures >= 2
 
     @property
     def alarmed(self) -> bool:
@@ -172,6 +189,8 @@ class State:
     down_since: float | None = None
     outage_s: float | None = None
     """How long it was down before the generation that serves, None when it was not (a first start)."""
+    looked_at: float | None = None
+    """When the last decision was made: a longer pause than the loop ever makes is a gap in what is known."""
     boots: tuple[tuple[str, str], ...] = ()
     """Node -> boot identity when this generation was started."""
     ranks_started: tuple[int, ...] = ()

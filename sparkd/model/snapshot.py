@@ -195,3 +195,5 @@ class Snapshot:
     """What sparkd.yaml allows to be cleaned before a start."""
     checks: Mapping[str, Checked] = field(default_factory=dict)
     """Deployment -> the last run of its checks."""
+    took_s: float = 0.0
+    """Seconds for which nodes and engines were waited for, each within its deadline: the loop is not late for them."""

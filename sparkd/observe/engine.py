@@ -68,13 +68,18 @@ class EngineLook:
 
     async def _findings(self, deployment: Deployment, state: State, views: Mapping[str, NodeView]) -> tuple[str, ...]:
         """Log patterns on every rank: the traceback of a wedge is often in the worker's log only (evidence 12)."""
-        found: list[str] = []
-        for rank, node in enumerate(deployment.nodes):
-            container = _container(views, deployment, state, rank)
-            if container is not None:
-                lines = await self._log(node, container, FINDING_LINES)
-                found += [f"{rank}:{finding}" for finding in ENGINES[deployment.engine].findings(lines)]
-        return tuple(found)
+        found: dict[int, list[str]] = {}
+
+        async def read(rank: int, node: str, container: Container) -> None:
+            lines = await self._log(node, container, FINDING_LINES)
+            found[rank] = [f"{rank}:{finding}" for finding in ENGINES[deployment.engine].findings(lines)]
+
+        async with anyio.create_task_group() as group:  # at once: eight mute logs would make the loop late
+            for rank, node in enumerate(deployment.nodes):
+                container = _container(views, deployment, state, rank)
+                if container is not None:
+                    group.start_soon(read, rank, node, container)
+        return tuple(one for rank in sorted(found) for one in found[rank])
 
     async def _log(self, node: str, container: Container, lines: int) -> list[str]:
         runtime = self.access[node].runtimes[container.runtime]

@@ -12,11 +12,14 @@ from sparkd import clock
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import State
 from sparkd.model.snapshot import EngineView, NodeView, Snapshot, Unknown, blind
-from sparkd.observe.engine import EngineLook
+from sparkd.observe.engine import DEADLINE_S, EngineLook
 from sparkd.observe.nodes import NodeLook
 from sparkd.observe.unknowns import NodeAccess, Unknowns
 
 log = structlog.get_logger("sparkd")
+
+ENGINE_S = 3 * DEADLINE_S
+"""For its health, its metrics and its logs, one after another."""
 
 
 @dataclass(slots=True)
@@ -79,5 +82,6 @@ class Observer:
             nodes=ordered,
             owner=self.owner,
             engines=engines,
+            took_s=min(clock.now() - at, self.cluster.policy.node_deadline + ENGINE_S),
             cleanup=self.cluster.cleanup,
         )

@@ -13,15 +13,17 @@ from sparkd.model.action import (
     CleanNodes,
     KillProcesses,
     RemoveRanks,
+    SendCanary,
     StartRanks,
     StopRanks,
 )
 from sparkd.model.config import Policy
 from sparkd.model.decision import Decision, Intent, Phase, State, Watch
-from sparkd.model.snapshot import Outcome, Snapshot, Unknown
+from sparkd.model.snapshot import Canary, Outcome, Snapshot, Unknown
 
 from .cluster import OWNER, SimCluster
 from .hands import DeedError, SimHands
+from .sight import Sight
 
 CHAIN = 8
 """Decisions on one snapshot while each only changes the phase, as in the daemon."""
@@ -60,6 +62,7 @@ class Driver:
     """When sparkd dies within a start, Docker finishes what it had been asked for."""
     late: list[tuple[float, StartRanks]] = field(default_factory=list)
     """Starts that Docker will finish, at what time, although sparkd has given them up."""
+    sight: Sight = field(default_factory=Sight)
 
     # ----------------------------------------------------------------------------------------------------------- time
 
@@ -75,6 +78,15 @@ class Driver:
                 self.late.append((self.cluster.now + self.late_s, self.doing))
             self.reborn()
         self.check_cluster()
+
+    def stand_still(self, seconds: float, misses: bool) -> None:
+        """sparkd is stopped (SIGSTOP) and goes on: the cluster did. `misses`: a canary on its way is reported as failed."""
+        for _ in range(int(seconds // self.policy.period)):
+            self.cluster.pass_time(self.policy.period)
+        if misses and self.deed is not None and isinstance(self.deed[0], SendCanary):
+            canary = Canary(self.deed[0].generation, self.deed[1], self.cluster.now, False, "not finished in time")
+            self.outcome, self.deed = Outcome(self.deed[0], True, self.cluster.now, value=canary), None
+        self.cycle(0.0)
 
     def cycles(self, count: int) -> None:
         for _ in range(count):
@@ -96,10 +108,11 @@ class Driver:
     def reborn(self) -> None:
         """sparkd died and is there again, with what had been persisted."""
         self.deed, self.doing, self.outcome = None, None, None
+        self.sight = Sight(blind_until=self.cluster.now)
         last = self.persisted
         before = last.before if last.phase in (Phase.ADOPTING, Phase.PAUSED) else last.phase
         fresh = last == State()
-        woken = replace(last, phase=Phase.ADOPTING, before=None if fresh else before, watch=Watch())
+        woken = replace(last, phase=Phase.ADOPTING, before=None if fresh else before, watch=Watch(), looked_at=None)
         self.state = self.persisted = replace(woken, since=self.cluster.now)
 
     # ------------------------------------------------------------------------------------------------------------ act
@@ -163,6 +176,7 @@ class Driver:
         self._found_again(looked)
         self.highest = max([self.highest, *_labels(looked)])
         snapshot = replace(looked, outcomes=outcomes)
+        self.sight.look(snapshot, self.outcome, self.cluster.now, self.policy.period)
         self.outcome = None
         for _ in range(CHAIN):
             before = self.state
@@ -205,6 +219,8 @@ class Driver:
         if self.intent.paused:
             assert not decision.actions, "acted while paused"
         assert state.generation >= before.generation, "a generation went back"
+        if before.phase is Phase.SERVE and state.failure is not None and state.failure != before.failure:
+            self.sight.check(state.failure.signature, self.policy)
         if decision.reason == "begin":
             assert state.generation > self.highest, "a generation was used twice"
             assert not any(node.memory_taken for node in self.cluster.nodes.values()), "begun without memory"
@@ -219,7 +235,8 @@ class Driver:
 
     def _check_action(self, action: Action, snapshot: Snapshot) -> None:
         unread = {name for name, view in snapshot.nodes.items() if view.unread is not None}
-        targets = set(_nodes(action, self.cluster.deployment.nodes))
+        # A canary goes to the engine, not to its node.
+        targets = set() if isinstance(action, SendCanary) else set(_nodes(action, self.cluster.deployment.nodes))
         assert not targets & unread, f"{action} on a node that is unread"
         if isinstance(action, CHANGES):
             assert not unread - self.intent.lost, f"{action} while a node of the group is unread"

@@ -203,6 +203,22 @@ class Supervised(RuleBasedStateMachine):
         self.driver.cycles(4)
         self.driver.point = lambda name: None
 
+    @rule(seconds=st.sampled_from((10.0, 30.0, 120.0, 700.0)), misses=st.booleans())
+    def sparkd_stands_still(self, seconds: float, misses: bool) -> None:
+        self.driver.stand_still(seconds, misses)
+
+    @rule(node=nodes, seconds=st.sampled_from((30.0, 700.0)), cycles=st.integers(1, 200))
+    def it_serves_through_a_gap_with_failing_canaries(self, node: str, seconds: float, cycles: int) -> None:
+        self.it_serves()
+        one = self.cluster.rank(0)
+        assert one is not None
+        one.wedged = True
+        self.driver.cycles(30)
+        self.cluster.nodes[node].reachable = False
+        self.driver.cycles(int(seconds // self.driver.policy.period))
+        self.cluster.nodes[node].reachable = True
+        self.driver.cycles(cycles)
+
     @rule()
     def journal_is_lost(self) -> None:
         self.driver.lose_journal()

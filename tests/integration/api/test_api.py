@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from sparkd.api import SocketBusy, listen, streams
 from sparkd.api.listen import bind_unix
 from sparkd.api.page import PAGE
 from sparkd.journal import Event
+from sparkd.model.decision import Watch
 from sparkd.status import status
 
 from .api_world import Daemon, a_view, later, running, short_folder
@@ -59,6 +61,16 @@ async def test_ready_is_a_question_of_its_own_for_every_name() -> None:
         assert (body["phase"], body["sentence"]) == ("backoff", "rank 0 is gone; restarting the group in 4 min")
         code, body = await ask(session, "GET", "/ready/ds4flash")
         assert (code, body["error"]["code"], body["error"]["fix"]) == (404, "not_found", "did you mean ds4-flash?")
+
+
+async def test_ready_is_503_while_requests_fail_whatever_the_phase() -> None:
+    view = a_view()
+    watch = Watch(canary_failing_since=view.at - 40, canary_failures=2)
+    states = {**view.states, "ds4-flash": replace(view.states["ds4-flash"], watch=watch)}
+    async with running(Daemon(look=lambda: replace(view, states=states))) as place, place.unix() as session:
+        assert (await ask(session, "GET", "/ready/ds4-flash"))[0] == 503
+        async with session.get("/metrics") as answer:
+            assert 'sparkd_deployment_serving{deployment="ds4-flash"} 0.0' in await answer.text()
 
 
 async def test_a_loop_that_hangs_shows() -> None:

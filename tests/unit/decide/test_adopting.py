@@ -45,7 +45,7 @@ def test_what_serves_serves_on() -> None:
     decision = decide(adopting(Phase.SERVE, serving_since=NOW - 400, watch=Watch(tokens=3.0, dead_since=1.0)), both())
     after = decision.state
     assert (after.phase, after.since, after.before, after.ranks_started) == (Phase.SERVE, NOW - 400, None, (0, 1))
-    assert after.watch == Watch(tokens=3.0), "clocks stood still while nobody looked"
+    assert after.watch == Watch(tokens=3.0, gap_until=NOW), "clocks stood still while nobody looked"
     assert kinds(decide(after, both())) == [], "tokens moved meanwhile"
     idle = replace(after, watch=Watch(tokens=20.0))
     assert kinds(decide(idle, both())) == ["SendCanary"], "nothing moved: ask once"

@@ -254,6 +254,8 @@ def touched(action: Any, group: tuple[str, ...]) -> set[str]:
             return set(action.nodes)
         case StartRanks():
             return {group[rank] for rank in action.ranks}
+        case SendCanary():
+            return set()  # it goes to the engine, not to its node
         case _:
             return {group[0]}
 

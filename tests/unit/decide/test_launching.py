@@ -219,8 +219,10 @@ def test_an_engine_that_is_dead_before_it_was_ready() -> None:
     decision = decide(first.state, both(dead), now=NOW + 30)
     assert decision.state.failure is not None
     assert (decision.reason, decision.state.failure.signature) == ("failed", "engine-dead")
-    late = decide(first.state, both(EngineView(health=Unknown("late", NOW))), now=NOW + 20)
+    late = decide(first.state, both(EngineView(health=Unknown("late", NOW))), now=NOW + 15)
     assert late.state.watch.dead_since == NOW, "late says neither yes nor no"
+    slept = decide(first.state, both(EngineView(health=Unknown("late", NOW))), now=NOW + 700)
+    assert (slept.reason, slept.state.watch.dead_since) == ("loading", None), "nobody looked for eleven minutes"
     assert decide(first.state, both(LOADING), now=NOW + 20).state.watch.dead_since is None, (
         "refused is normal in a start"
     )

@@ -31,7 +31,8 @@ UP, STOPPED, PAUSED = Intent(wanted="up"), Intent(wanted="stopped"), Intent(want
 
 
 def shown(state: State, intent: Intent = UP, **more: Any) -> dict[str, Any]:
-    decision = Decision(state, (), f"it is {state.phase}", f"reason-{state.phase}")
+    said, reason = state.sentence or f"it is {state.phase}", state.reason or f"reason-{state.phase}"
+    decision = Decision(state, (), said, reason)
     ranks = (node("spark1", container(0, state.generation)), node("spark2", container(1, state.generation)))
     return status(view(state, *ranks, intents={"ds4": intent}, decisions={"ds4": decision}, **more))
 
@@ -107,6 +108,16 @@ def test_a_suspected_engine_is_down_before_anything_is_done_about_it() -> None:
     suspected = replace(SERVING, watch=Watch(canary_failing_since=NOW - 200))
     assert kinds(shown(SERVING), shown(suspected), shown(SERVING)) == ["down", "recovered"]
     assert kinds(shown(SERVING), shown(suspected), shown(FAILED), shown(AGAIN)) == ["down", "recovered"]
+
+
+def test_requests_that_fail_are_told_although_nothing_may_be_done() -> None:
+    """The fabric was cut for three minutes, the peer unknown: sparkd went on saying that it serves."""
+    said = "not answering: 2 canaries in a row failed, the first 40 s ago; spark2 is unknown (unreachable)"
+    failing = replace(SERVING, watch=Watch(canary_failing_since=NOW - 40, canary_failures=2), sentence=said)
+    failing = replace(failing, reason="not-answering")
+    down, recovered = story(shown(SERVING), shown(failing), shown(failing), shown(SERVING))
+    assert (down.kind, down.signature, recovered.kind) == ("down", "not-answering", "recovered")
+    assert down.sentence == f"ds4 does not serve: {said}."
 
 
 def test_a_restart_of_sparkd_itself_is_no_news() -> None:

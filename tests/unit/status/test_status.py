@@ -157,6 +157,24 @@ def test_a_suspected_engine_does_not_serve_and_is_down_since_its_first_failed_ca
     assert (one["serving"], one["down_since"]) == (False, rfc3339(WALL - DS4.policy.suspect_after))
 
 
+@pytest.mark.parametrize(
+    ("watch", "looked_at", "serving"),
+    [
+        (Watch(canary_failing_since=NOW - 20, canary_failures=1), NOW, True),
+        (Watch(canary_failing_since=NOW - 20, canary_failures=2), NOW, False),
+        (Watch(canary_failing_since=NOW - 900, canary_failures=1, gap_until=NOW - 5), NOW, True),
+        (Watch(canary_failing_since=NOW - 900, canary_failures=2, gap_until=NOW - 5), NOW, False),
+        (Watch(canary_failing_since=NOW - 900, canary_failures=1), NOW - 890, True),
+    ],
+    ids=["one", "two", "one before a gap", "two before a gap", "the loop stands still since the first"],
+)
+def test_two_canaries_in_a_row_that_failed_are_not_serving(watch: Watch, looked_at: float, serving: bool) -> None:
+    """Whatever may be done about it, and not by the passing of time alone: nobody looked meanwhile."""
+    one = only(status(view(replace(SERVING, watch=watch, looked_at=looked_at))))
+    assert one["serving"] is serving
+    assert one["down_since"] == (None if serving else rfc3339(WALL - (NOW - (watch.canary_failing_since or 0.0))))
+
+
 @pytest.mark.parametrize(("before", "serving"), [(Phase.SERVE, True), (Phase.HELD, False), (None, False)])
 def test_paused_serves_on_if_it_served(before: Phase | None, serving: bool) -> None:
     paused = replace(SERVING, phase=Phase.PAUSED, before=before)
