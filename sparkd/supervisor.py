@@ -21,6 +21,7 @@ from sparkd.asking import Asking
 from sparkd.checker import Checker
 from sparkd.chronicle import Chronicle
 from sparkd.decide.machine import step
+from sparkd.decide.watch import late
 from sparkd.drifting.drifter import Drifter, drifter
 from sparkd.inflight import InFlight
 from sparkd.journal import Journal, JournalError
@@ -68,6 +69,8 @@ class Supervisor:
     _observer: Observer = field(init=False)
     _group: TaskGroup | None = None
     _wake: anyio.Event = field(default_factory=anyio.Event)
+    _stood_still: bool = False
+    """sparkd itself did not run for a while during the last look."""
     _looked: anyio.Event = field(default_factory=anyio.Event)
     """Set, and replaced by another, when a look has ended."""
 
@@ -184,6 +187,12 @@ class Supervisor:
         """One look and one decision per deployment. True when another look is needed at once."""
         began = clock.now()
         looked = await self._observer.look(self.ledger.looked_for(), self.states)
+        stood_still = late(began, looked, self.cluster.policy, clock.now())
+        if stood_still and not self._stood_still:
+            # It shows how things were before. But a machine that is that slow every time is supervised all the same.
+            self._stood_still = True
+            return True
+        self._stood_still = stood_still
         await self._found_again(looked)
         ended, busy = self.in_flight.outcomes(began), self.in_flight.actions()
         self.snapshot = replace(looked, outcomes=ended, busy=busy, checks=dict(self.checker.found))

@@ -68,6 +68,9 @@ def _underway(deployment: Deployment, status: Status, unread: str) -> Verdict:
     if phase == "adopting":
         waits = f"{unread} cannot be asked" if unread else "sparkd is looking at what runs"
         return Verdict(f"{name} is not judged yet: {waits}.", "yellow", 8 if unread else 5)
+    if phase == "serve":
+        tied = f", and {unread} cannot be asked, so sparkd restarts nothing" if unread else ""
+        return Verdict(f"{name} is NOT answering{tied}.", "red", 8)
     if unread:
         return Verdict(f"{name} is NOT serving: {unread} cannot be asked, so sparkd starts nothing.", "red", 8)
     if phase == "backoff":
@@ -79,8 +82,6 @@ def _underway(deployment: Deployment, status: Status, unread: str) -> Verdict:
         eta = deployment.start.eta_s if deployment.start else None
         ready = f", ready in about {duration(eta)}" if eta is not None else ""
         return Verdict(f"{name} is starting: {STARTING[phase]}{ready}.", "yellow", 5)
-    if phase == "serve":
-        return Verdict(f"{name} is NOT answering.", "red", 8)
     return Verdict(f"{name} is NOT serving: phase {phase}.", "red", 8)
 
 

@@ -44,7 +44,7 @@ def step(
     `now` is on the same clock as every time in `state` and `snapshot` (seconds of CLOCK_BOOTTIME). Only the first
     action is performed before the next look. The returned state must be persisted before its actions are performed.
     """
-    late = health.late(state, snapshot, policy, now)
+    late = health.late(state.looked_at, snapshot, policy, now)
     if late:
         state = replace(state, watch=health.after_gap(state.watch, now, late=True))
     state = _nothing_to_release(absorb(state, snapshot, deployment.name), intent)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sparkd.decide.case import Case, duration
 from sparkd.model.config import Policy
-from sparkd.model.decision import Cause, State, Watch
+from sparkd.model.decision import Cause, Watch
 from sparkd.model.snapshot import Canary, EngineMetrics, Outcome, Snapshot, Unknown
 
 LATE_PERIODS = 3
@@ -101,9 +101,9 @@ def _asked_again(watch: Watch, limit_s: float) -> bool:
 # ---------------------------------------------------------------------------------------------------------------- gaps
 
 
-def late(state: State, snapshot: Snapshot, policy: Policy, now: float) -> bool:
-    """Did sparkd itself stand still since its last decision? Waiting for others, within their deadlines, is not late."""
-    return state.looked_at is not None and now - state.looked_at > LATE_PERIODS * policy.period + snapshot.took_s
+def late(since: float | None, snapshot: Snapshot, policy: Policy, now: float) -> bool:
+    """Did sparkd itself stand still between then and now? Waiting for others, within their deadlines, is not late."""
+    return since is not None and now - since > LATE_PERIODS * policy.period + snapshot.took_s
 
 
 def after_gap(watch: Watch, until: float, *, late: bool = False) -> Watch:

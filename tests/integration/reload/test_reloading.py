@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -464,3 +465,26 @@ async def test_a_watched_file_counts_once_it_stays_as_it_is() -> None:
                 await anyio.sleep(0.05)
         assert world.supervisor.deployments["qwen"].port == 9000
         assert [one.by for one in await world.journal.history() if one.kind == "reloaded"] == ["a changed file"]
+
+
+async def test_a_look_during_which_sparkd_stood_still_decides_nothing() -> None:
+    """It shows how things were before: by now a person may have restarted what was seen to be gone."""
+    async with running() as world:
+        world.cluster(lambda text: text + "policy: {period: 0.2}\n")
+        await world.reload()
+        observer = world.supervisor._observer
+        look, stood_still = observer.look, [2.0, 2.0]
+
+        async def slept_in(*asked: Any) -> Any:
+            seen = await look(*asked)
+            time.sleep(stood_still.pop(0))
+            return seen
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(observer), "look", lambda self, *asked: slept_in(*asked))
+            assert await world.supervisor.cycle() is True
+            assert world.supervisor.decisions == {}
+            await world.supervisor.cycle()
+            assert world.supervisor.decisions["ds4"].sentence, (
+                "a machine that is always slow is supervised all the same"
+            )

@@ -193,6 +193,20 @@ def unknown_and_down() -> Json:
     return answer
 
 
+def not_answering() -> Json:
+    """The fabric was cut: requests fail, and nothing may be done."""
+    answer = unknown_node()
+    answer["deployments"][0].update(
+        serving=False,
+        serving_since=None,
+        down_since="2026-11-27T07:00:22Z",
+        reason="not-answering",
+        sentence="not answering: 2 canaries in a row failed, the first 40 s ago; spark2 is unknown (ssh: no answer to "
+        "three keepalives); nothing is started or stopped until it can be read",
+    )
+    return answer
+
+
 def broken() -> Json:
     hold = {
         "class": "permanent",
@@ -270,6 +284,7 @@ SCENES: dict[str, Callable[[], Json]] = {
         held,
         healing,
         unknown_node,
+        not_answering,
         unknown_and_down,
         broken,
         two,

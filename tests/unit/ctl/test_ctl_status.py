@@ -35,6 +35,7 @@ def test_screen(scene: str) -> None:
         ("held", 4),
         ("healing", 4),
         ("unknown_node", 0),
+        ("not_answering", 4),
         ("unknown_and_down", 4),
         ("broken", 0),
         ("two", 4),
