@@ -132,7 +132,8 @@ class Recording:
     def due(self, deployment: Deployment, state: State) -> bool:
         """Has this generation answered for long enough, with nothing against it, and was it not recorded yet?"""
         since = state.serving_since
-        if state.phase is not Phase.SERVE or since is None or state.watch.suspicious:
+        unseen = state.watch.gap_until is not None  # ten minutes in which nobody looked are no ten minutes of answering
+        if state.phase is not Phase.SERVE or since is None or state.watch.suspicious or unseen:
             return False
         waited = clock.now() - self._tried.get(deployment.name, -AGAIN_S) >= AGAIN_S
         return waited and self._lasted(deployment, since) and self._done.get(deployment.name) != state.generation

@@ -75,6 +75,7 @@ def test_a_generation_is_due_once_it_has_answered_for_long_enough(world: World) 
     assert not due(DEPLOYMENT, replace(serving(601), phase=Phase.PAUSED))
     assert not due(DEPLOYMENT, serving(601, watch=Watch(canary_failing_since=1.0)))
     assert not due(DEPLOYMENT, serving(601, watch=Watch(frozen_since=1.0)))
+    assert not due(DEPLOYMENT, serving(601, watch=Watch(gap_until=1.0))), "sparkd stood still meanwhile"
 
 
 async def test_it_is_recorded_once_with_what_was_measured(world: World) -> None:
