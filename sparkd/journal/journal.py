@@ -16,14 +16,16 @@ from typing import Any
 
 from sparkd.codec import Undecodable, decode, encode
 from sparkd.errors import SparkdError
+from sparkd.journal import earlier, outage_rows
 from sparkd.journal.event import Event
 from sparkd.journal.lock import AlreadyOwned, StateLock
 from sparkd.journal.memory import Memory
 from sparkd.journal.moment import Moment, now, shift_s, shifted
 from sparkd.journal.owner import owner_id
-from sparkd.journal.store import Batch, Rows, Store, is_corrupt, read_copy, salvage
+from sparkd.journal.store import TABLES, Batch, Rows, Store, is_corrupt, read_copy, salvage
 from sparkd.journal.worker import NotAnswered, Worker
 from sparkd.model.decision import Intent, State
+from sparkd.model.outage import Outage
 
 DISK_ERRORS = (OSError, sqlite3.Error, AlreadyOwned)
 STARTS_REMEMBERED = 10
@@ -111,7 +113,7 @@ class Journal:
             try:
                 row = json.loads(text)
                 by_s = shift_s(Moment(row["boot"], row["at"], row["wall"]), loaded)
-                states[name] = shifted(decode(State, row["state"]), by_s)
+                states[name] = shifted(decode(State, earlier.state(row["state"])), by_s)
             except (Undecodable, ValueError, KeyError, TypeError) as error:
                 await self._note("state-unreadable", name, f"the saved state cannot be read ({error}): looking afresh")
         return states
@@ -127,11 +129,19 @@ class Journal:
                 await self._note("intent-unreadable", name, f"what was wanted of it cannot be read ({error})")
         return intents
 
-    async def save_state(self, name: str, state: State) -> None:
-        """On the disk when this returns, or in memory and `read_only` tells. Raises nothing."""
+    async def save_state(self, name: str, state: State, ended: Outage | None = None) -> None:
+        """On the disk when this returns, or in memory and `read_only` tells. Raises nothing.
+
+        An outage that this state `ended` is recorded together with it: neither is ever there without the other.
+        """
         text = json.dumps({"state": encode(state), **asdict(self._moment())})
-        self._memory.put(Batch(states={name: text}))
+        rows = outage_rows.added(self._memory.rows.outages, name, ended) if ended is not None else {}
+        self._memory.put(Batch(states={name: text}, outages=rows))
         await self._flush()
+
+    def outages(self) -> list[tuple[str, Outage]]:
+        """(deployment, outage) of those that ended, in the order in which they began."""
+        return outage_rows.read(self._memory.rows.outages)
 
     async def save_intent(self, name: str, intent: Intent) -> None:
         """On the disk when this returns. Raises JournalError when it is not, and then it will not be later either."""
@@ -238,7 +248,7 @@ class Journal:
                 raise
             rows = self._replaced(error)
         self._store.open()
-        self._store.write(Batch(meta=dict(rows.meta), states=dict(rows.states), intents=dict(rows.intents)))
+        self._store.write(Batch(**{table: dict(getattr(rows, table)) for table in TABLES}))
         return rows
 
     def _replaced(self, error: sqlite3.DatabaseError) -> Rows:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from sparkd.model.action import Action
 from sparkd.model.config import Deployment
+from sparkd.model.outage import Outage
 
 
 class Phase(StrEnum):
@@ -104,6 +105,7 @@ class Failure:
     rank: int | None = None
     exit_code: int | None = None
     outage_s: float | None = None
+    """How long the outage lasted that this belongs to, from its record; None while that goes on."""
     evidence: tuple[str, ...] = ()
 
 
@@ -128,6 +130,11 @@ class Watch:
     silent_since: float | None = None
     frozen_since: float | None = None
     """Requests run or wait and no token moves. Normal in a long prefill, so it only makes sparkd read the logs."""
+
+    @property
+    def not_answering(self) -> bool:
+        """Two requests in a row went without an answer: one alone may have been unlucky."""
+        return self.canary_failures >= 2
 
     @property
     def alarmed(self) -> bool:
@@ -157,7 +164,7 @@ class State:
     reason: str = ""
     hold: Hold | None = None
     failure: Failure | None = None
-    """The last failure; its outage_s is filled in when serving again."""
+    """The last failure, or reboot of a node of the group."""
     failures: int = 0
     """Failures in a row, for the pause that doubles."""
     starts: tuple[float, ...] = ()
@@ -169,9 +176,10 @@ class State:
     started_at: float | None = None
     serving_since: float | None = None
     serving_since_wall: float | None = None
-    down_since: float | None = None
-    outage_s: float | None = None
-    """How long it was down before the generation that serves, None when it was not (a first start)."""
+    outage: Outage | None = None
+    """The outage that goes on; `decide/outages.py` alone begins and ends one."""
+    last_outage: Outage | None = None
+    """The one that ended last."""
     boots: tuple[tuple[str, str], ...] = ()
     """Node -> boot identity when this generation was started."""
     ranks_started: tuple[int, ...] = ()
@@ -218,3 +226,5 @@ class Decision:
     next: Planned | None = None
     events: tuple[tuple[str, str], ...] = ()
     """(kind, sentence) for history: `started`, `serving`, `failed`, `held`, `healed`, `stopped`, `adopted` …"""
+    lost_at: float | None = None
+    """When it stopped answering at the latest, where this decision found out that it had done so earlier."""
