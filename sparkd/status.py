@@ -65,7 +65,9 @@ def deployment_status(view: ClusterView, deployment: Deployment | BrokenDeployme
     ranks = [rank_status(view, deployment, state, *place) for place in _places(view, deployment)]
     if isinstance(deployment, BrokenDeployment):
         return _common(view, deployment, state, ranks, serving=False) | _broken(view, deployment)
-    serving = _serving(state, ranks, view.at, deployment.policy.suspect_after)
+    serving = _serving(state, ranks, view.at, deployment.policy.suspect_after) and (
+        state.outage is None or state.outage.unread_only
+    )
     pending = view.pending.get(deployment.name, Pending())
     changed = bool(pending.changes) or (bool(state.digest) and state.digest != deployment.digest)
     return _common(view, deployment, state, ranks, serving) | {

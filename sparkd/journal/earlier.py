@@ -19,7 +19,7 @@ def state(row: Any) -> Any:
         "began": began,
         "began_wall": wall - (since - began) if _number(since) and _number(wall) else 0.0,
         "generation": told.get("generation", row.get("generation", 0)),
-        "code": told.get("signature") or CODES.get(row.get("cause"), "unknown"),
+        "code": told.get("signature") or CODES.get(str(row.get("cause")), "unknown"),
         "text": told.get("text") or "an earlier sparkd did not write down why",
         "cls": told.get("cls", ""),
     }

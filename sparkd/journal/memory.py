@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -58,7 +58,7 @@ class Memory:
     def pending(self) -> Batch:
         """A copy of what is not on the disk, with no more events than one transaction should hold."""
         with self._lock:
-            return Batch(**_copied(self._pending), events=list(islice(self._unwritten, AT_ONCE)))
+            return copied(self._pending, islice(self._unwritten, AT_ONCE))
 
     def written(self, batch: Batch) -> None:
         """This much is on the disk; what changed meanwhile is not."""
@@ -75,7 +75,7 @@ class Memory:
     def known(self) -> Batch:
         """Every row, for a new file."""
         with self._lock:
-            return Batch(**_copied(self.rows), events=list(self._recent))
+            return copied(self.rows, self._recent)
 
     def merged(
         self, stored: Sequence[Event], deployment: str | None, kind: str | None, limit: int, after_id: int
@@ -92,5 +92,6 @@ class Memory:
         return found[:limit] if after_id else found[-limit:]
 
 
-def _copied(rows: Rows | Batch) -> dict[str, dict[str, str | None]]:
-    return {table: dict(getattr(rows, table)) for table in TABLES}
+def copied(rows: Rows | Batch, events: Iterable[Event] = ()) -> Batch:
+    """All of these rows, to be written."""
+    return Batch(**{table: dict(getattr(rows, table)) for table in TABLES}, events=list(events))

@@ -27,12 +27,7 @@ CREATE TABLE IF NOT EXISTS events (
     by TEXT NOT NULL, message TEXT NOT NULL, data TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS events_of ON events (deployment, id);
 """
-TABLES = {
-    "meta": ("key", "value"),
-    "states": ("name", "json"),
-    "intents": ("name", "json"),
-    "outages": ("id", "json"),
-}
+TABLES = {"meta": ("key", "value"), "states": ("name", "json"), "intents": ("name", "json"), "outages": ("id", "json")}
 """Name and value column of each; all of them are known in memory too."""
 VERSION = 1
 """Of the schema, in the file's user_version. Columns may be added under the same number; a later one is not touched."""

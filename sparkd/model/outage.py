@@ -43,6 +43,11 @@ class Outage:
         """A person asked for it, and nothing else went wrong."""
         return self.code == OPERATOR
 
+    @property
+    def unread_only(self) -> bool:
+        """Nothing more is known than that nobody could tell."""
+        return self.code == UNREAD
+
     def lasted_s(self, now: float) -> float:
         """From its begin to its end, or until now."""
         return max(0.0, (now if self.ended is None else self.ended) - self.began)

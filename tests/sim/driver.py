@@ -211,6 +211,9 @@ class Driver:
         state, action = decision.state, decision.actions[0] if decision.actions else None
         if self.intent.paused:
             assert not decision.actions, "acted while paused"
+        left = before.phase is Phase.SERVE and state.phase not in (Phase.SERVE, Phase.PAUSED, Phase.STOPPED)
+        if left or any(kind == "failed" for kind, _ in decision.events):
+            assert state.outage is not None, "an outage without a record"
         assert state.generation >= before.generation, "a generation went back"
         if decision.reason == "begin":
             assert state.generation > self.highest, "a generation was used twice"

@@ -109,6 +109,31 @@ def test_a_reboot_of_a_node_is_down_and_recovered_with_the_time_between() -> Non
     assert (down.kind, recovered.kind, recovered.outage_s) == ("down", "recovered", 400.0)
 
 
+def test_an_engine_that_answers_again_without_a_restart_recovers_by_its_own_record() -> None:
+    """It has served since ten minutes ago, and an older failure is told: neither says how long this one lasted."""
+    older = replace(SERVING, failure=replace(FAILURE, outage_s=581.0), last_outage=OVER)
+    lost = replace(LOST, began=NOW - 200, code="not-answering")
+    failing = replace(older, outage=lost, watch=Watch(canary_failing_since=NOW - 200, canary_failures=3))
+    over = replace(lost, ended=NOW - 20, ended_wall=WALL - 20, answered=14)
+    down, recovered = story(shown(older), shown(failing), shown(replace(older, last_outage=over)))
+    assert (down.kind, recovered.kind, recovered.outage_s) == ("down", "recovered", 180.0)
+
+
+def test_an_outage_is_not_recovered_from_by_an_adoption_but_by_the_answer_after_it() -> None:
+    adopting = replace(FAILED, phase=Phase.ADOPTING, before=Phase.SERVE)
+    adopted = replace(FAILED, phase=Phase.SERVE, generation=14)
+    assert not shown(adopted)["deployments"][0]["serving"]
+    assert kinds(shown(FAILED), shown(adopting), shown(adopted)) == []
+    assert kinds(shown(adopted), shown(AGAIN)) == ["recovered"]
+
+
+def test_what_nobody_could_tell_is_no_news() -> None:
+    unread = replace(SERVING, outage=replace(LOST, code="unread", unread_since=NOW - 5))
+    over = replace(LOST, code="unread", unread_s=25.0, ended=NOW + 20, ended_wall=WALL + 20, answered=14)
+    assert shown(unread)["deployments"][0]["serving"]
+    assert kinds(shown(SERVING), shown(unread), shown(replace(SERVING, last_outage=over))) == []
+
+
 def test_a_suspected_engine_is_down_before_anything_is_done_about_it() -> None:
     suspected = replace(SERVING, watch=Watch(canary_failing_since=NOW - 200))
     assert kinds(shown(SERVING), shown(suspected), shown(SERVING)) == ["down", "recovered"]
