@@ -31,17 +31,15 @@ def account(case: Case, decision: Decision) -> Decision:
     outage, seen = decision.state.outage, _seen(case, decision)
     if outage is not None:
         outage = _gone_on(case, decision.state, outage, seen)
-    elif (
-        seen is not None and seen.code and case.intent.wanted != "stopped" and decision.state.phase is not Phase.STOPPED
-    ):
-        outage = _begun(case, seen)
+    elif seen is not None and seen.code and case.intent.wanted != "stopped":
+        outage = _begun(case, decision.state, seen)
     if outage is None:
         return decision
     state = replace(decision.state, outage=outage)
     if state.phase is Phase.STOPPED:
         return replace(decision, state=_ended(case, state, outage, case.now))
     if seen is not None and seen.answers and seen.since > outage.began:
-        ended = _ended(case, state, outage, seen.since, answered=state.generation)
+        ended = _ended(case, state, outage, min(seen.since, case.now), answered=state.generation)
         return replace(decision, state=ended, events=(*decision.events, *_told(decision, ended.last_outage)))
     return replace(decision, state=state)
 
@@ -124,12 +122,12 @@ def _answered_at(watch: Watch) -> float | None:
 # ------------------------------------------------------------------------------------------------------ the record
 
 
-def _begun(case: Case, seen: Seen) -> Outage:
+def _begun(case: Case, state: State, seen: Seen) -> Outage:
     began = _not_before(case, seen.since)
     return Outage(
         began=began,
         began_wall=_wall(case, began),
-        generation=case.state.generation,
+        generation=state.generation,
         code=seen.code,
         text=seen.text,
         cls=seen.cls,

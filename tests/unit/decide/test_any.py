@@ -169,7 +169,7 @@ failures = st.builds(
 )
 outages = st.builds(
     Outage,
-    began=st.sampled_from((NOW - 900, NOW)),
+    began=st.sampled_from((NOW - 900, NOW - 100)),
     began_wall=st.just(1.7e9),
     generation=generations,
     code=st.sampled_from(("exit-127", "operator", "unread", "not-answering")),
@@ -233,6 +233,7 @@ def test_step_is_total_deterministic_and_careful(before: State, look: Snapshot, 
     assert decision.state.generation >= before.generation
     assert decision.sentence
     assert not (intent.paused and decision.actions), "acted while paused"
+    check_outages(before, decision.state)
     group = as_started(decision.state.started, DEPLOYMENT).nodes
     for action in decision.actions:
         assert not touched(action, group) & unread(look), "acted on a node that is unread"
@@ -242,6 +243,21 @@ def test_step_is_total_deterministic_and_careful(before: State, look: Snapshot, 
             assert {one.container for one in action.targets} <= ours(look), "acted on what is not ours"
         if isinstance(action, StartRanks):
             assert intent.wanted != "stopped", "started what nobody wants"
+
+
+def check_outages(before: State, after: State) -> None:
+    """One begins and ends within what is known; what was recorded is never changed but by the next that ends."""
+    outage, last = after.outage, after.last_outage
+    if outage is not None:
+        assert outage.began <= NOW
+        assert outage.unread_since is None or outage.began <= outage.unread_since <= NOW
+    if last != before.last_outage:
+        assert (outage, before.failure is None or after.failure is not None) == (None, True)
+        assert last is not None
+        assert last.ended is not None
+        assert last.began <= last.ended <= NOW
+        assert 0 <= last.unread_s <= last.ended - last.began
+        assert after.phase is Phase.STOPPED or last.answered == after.generation
 
 
 def unread(look: Snapshot) -> set[str]:

@@ -91,6 +91,12 @@ def test_that_it_was_adopted_ends_no_outage_while_nobody_has_seen_an_answer() ->
     assert (began(again), again.state.last_outage) == (NOW - 180, None)
 
 
+def test_what_ran_with_a_younger_label_than_the_journal_and_failed_is_named_by_that_label() -> None:
+    look = seen(node("spark1", container(0, 4)), node("spark2", ended(1, 1, 4)))
+    failed = after(woken(serving(), NOW), look, NOW)
+    assert (goes_on(failed).generation, goes_on(failed).code) == (4, "exit-1")
+
+
 def test_a_restart_of_sparkd_alone_is_no_outage() -> None:
     adopted = after(woken(serving(), NOW), both(), NOW)
     answers = after(adopted.state, both(outcome=asked(NOW + 5, ok=True)), NOW + 7)
