@@ -11,7 +11,7 @@ from sparkd.act.runner import describe, result
 from sparkd.journal import Event, Journal
 from sparkd.metrics import Counters
 from sparkd.model.action import SendCanary
-from sparkd.model.decision import Cause, Intent, State
+from sparkd.model.decision import Intent, State
 from sparkd.model.snapshot import Canary, Outcome
 from sparkd.model.view import stage_seconds
 
@@ -22,6 +22,13 @@ class Chronicle:
     counters: Counters
     heard: Callable[[Event], None] = lambda event: None
     """Called with every event as it is journalled."""
+
+    async def decided(self, name: str, before: State, state: State) -> None:
+        """Keep the state, and with it the record of an outage that has just ended."""
+        ended = state.last_outage if state.last_outage != before.last_outage else None
+        await self.journal.save_state(name, state, ended)
+        if ended is not None and not ended.asked:
+            self.counters.outage(name, ended.down_s(0.0))
 
     async def happened(
         self,
@@ -82,8 +89,6 @@ class Chronicle:
         elif kind == "serving":
             for stage, seconds in _stages(state).items():
                 self.counters.stage(name, stage, seconds)
-            if state.outage_s is not None and state.cause is not Cause.OPERATOR:
-                self.counters.outage(name, state.outage_s)
 
 
 def _stages(state: State) -> dict[str, float]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from sparkd import clock
+from sparkd.decide.standing import woken
 from sparkd.journal import Journal
 from sparkd.metrics import Counters
 from sparkd.model.config import Config, Deployment, as_started
@@ -56,7 +57,8 @@ class Ledger:
                 # Started and never stopped: an `autostart` that was taken back since must not stop it.
                 up = deployment.autostart or state.started is not None
                 self.intents[name] = intents.get(name) or Intent(wanted="up" if up else "stopped")
-                self.counters.know(name)
+                down = sum(out.down_s(0.0) for of, out in self.journal.outages() if of == name and not out.asked)
+                self.counters.know(name, down)
 
     # ---------------------------------------------------------------------------------------------------------- running
 
@@ -97,12 +99,9 @@ class Ledger:
 
 
 def _woken(state: State, nodes: Collection[str]) -> State:
-    """The state of the last sparkd, as this one begins with it. Nodes that are not configured cannot be looked at."""
-    before = state.before if state.phase in (Phase.ADOPTING, Phase.PAUSED) else state.phase
-    fresh = state == State()
+    """The same, for this configuration: nodes that are not configured cannot be looked at."""
     started = state.started if state.started is not None and set(state.started.nodes) <= set(nodes) else None
-    known = replace(state, started=started, since=clock.now(), watch=Watch(), looked_at=None)
-    return replace(known, phase=Phase.ADOPTING, before=None if fresh else before)
+    return woken(replace(state, started=started), clock.now())
 
 
 def durable(state: State) -> State:

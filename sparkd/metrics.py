@@ -42,7 +42,9 @@ class Counters:
         name = "deployment"
         self._starts = counter("sparkd_group_starts", "Starts of all ranks together, by cause.", [name, "cause"])
         self._failures = counter("sparkd_failures", "Failures, by class and signature.", [name, "class", "signature"])
-        self._outage = counter("sparkd_outage_seconds", "Time from a failure to the next answer.", [name])
+        self._outage = counter(
+            "sparkd_outage_seconds", "Time it was down, of outages that ended and nobody asked for.", [name]
+        )
         self._phases = histogram(
             "sparkd_phase_duration_seconds", "Time spent in a phase.", [name, "phase"], buckets=MINUTES
         )
@@ -55,12 +57,18 @@ class Counters:
             "sparkd_notifications", "Notifications, by channel and how it ended.", ["channel", "outcome"]
         )
         self._signatures: dict[str, set[str]] = {}
+        self._known: set[str] = set()
 
-    def know(self, deployment: str) -> None:
-        """Begin every counter of a deployment at 0: a rate over a first event needs the point before it."""
+    def know(self, deployment: str, outage_s: float = 0.0) -> None:
+        """Begin every counter of a deployment at 0: a rate over a first event needs the point before it.
+
+        Outages are counted from their records, which outlive sparkd: those that ended before go on being counted.
+        """
         for cause in Cause:
             self._starts.labels(deployment, cause)
-        self._outage.labels(deployment)
+        if deployment not in self._known:
+            self._known.add(deployment)
+            self._outage.labels(deployment).inc(max(0.0, outage_s))
 
     def started(self, deployment: str, cause: str) -> None:
         """One group start; `cause` is a `Cause`."""
@@ -75,7 +83,7 @@ class Counters:
         self._failures.labels(deployment, _one_of(cls, FailureClass), shown).inc()
 
     def outage(self, deployment: str, seconds: float) -> None:
-        """An outage that has ended."""
+        """An outage that has ended, and that nobody asked for: how long it was down, not counting what nobody could tell."""
         self._outage.labels(deployment).inc(max(0.0, seconds))
 
     def phase(self, deployment: str, phase: str, seconds: float) -> None:

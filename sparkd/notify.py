@@ -24,8 +24,7 @@ from sparkd.errors import SparkdError
 from sparkd.journal import Event
 from sparkd.metrics import Counters
 from sparkd.model.config import Notify
-from sparkd.model.words import between, duration, stopped
-from sparkd.status import rfc3339
+from sparkd.model.words import between, duration, rfc3339, stopped
 
 log = structlog.get_logger("sparkd.notify")
 
@@ -117,10 +116,9 @@ def _open_failure(deployment: Json) -> bool:
 
 
 def _outage_s(was: Json, now: Json) -> float | None:
-    failure = now["last_failure"]
-    if _open_failure(was) and failure is not None and failure["outage_s"] is not None:
-        return float(failure["outage_s"])
-    return between(was["down_since"], now["serving_since"])
+    """How long it lasted, by its record, which ended between these two."""
+    ended = now["last_outage"]
+    return float(ended["seconds"]) if ended is not None and ended != was.get("last_outage") else None
 
 
 def _node(was: Json | None, now: Json, before: Json | None, after: Json, notice_s: float) -> Iterator[Notification]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import sparkd
-from sparkd import clock, difference, systemd
+from sparkd import clock, difference, outages, systemd
 from sparkd.api import Conflict, Hub, Invalid, NotFound, Operation, Unread, Unusable, Unwritable
 from sparkd.checks.report import report
 from sparkd.cleaning import would_clean
@@ -219,6 +219,9 @@ class Service:
 
     async def history(self, deployment: str | None, limit: int, after_id: int) -> Sequence[Event]:
         return await self._supervisor.journal.history(deployment, limit, after_id)
+
+    def outages(self, name: str | None) -> Mapping[str, Any]:
+        return outages.listing(self._supervisor.journal.outages(), self._supervisor.states, clock.now(), name)
 
     def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Mapping[str, Any]]]]:
         return self._hub.subscribe()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
-from sparkd import difference
+from sparkd import difference, outages
 from sparkd.drift.difference import Severity
 from sparkd.engines import ENGINES
 from sparkd.model.check import Status
@@ -15,7 +14,7 @@ from sparkd.model.decision import Failure, FailureClass, Hold, Intent, Phase, St
 from sparkd.model.machine import Memory
 from sparkd.model.snapshot import Container, NodeView, Unknown
 from sparkd.model.view import ClusterView, Pending, eta_s, stage_seconds
-from sparkd.model.words import awaited, headline, reasoned
+from sparkd.model.words import awaited, headline, reasoned, rfc3339
 
 Json = dict[str, Any]
 
@@ -26,11 +25,6 @@ GONE = ("exited", "absent", "widowed", "stale")
 """Rank states that are proof against serving; `unknown` is none (rule 1: unknown is not dead)."""
 CONTAINER_WORDS = {"paused": "frozen", "created": "created", "restarting": "starting", "removing": "stopping"}
 NOT_LOOKED = Unknown(why="not looked at yet", since=0.0, code="unreadable")
-
-
-def rfc3339(unix: float) -> str:
-    """Unix time as RFC 3339 in UTC, whole seconds. A clock beyond the calendar (a broken RTC) gives its nearest end."""
-    return datetime.fromtimestamp(min(max(unix, 0.0), 253402300799.0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def status(view: ClusterView) -> Json:
@@ -71,7 +65,9 @@ def deployment_status(view: ClusterView, deployment: Deployment | BrokenDeployme
     ranks = [rank_status(view, deployment, state, *place) for place in _places(view, deployment)]
     if isinstance(deployment, BrokenDeployment):
         return _common(view, deployment, state, ranks, serving=False) | _broken(view, deployment)
-    serving = _serving(state, ranks, view.at, deployment.policy.suspect_after)
+    serving = _serving(state, ranks, view.at, deployment.policy.suspect_after) and (
+        state.outage is None or state.outage.unread_only
+    )
     pending = view.pending.get(deployment.name, Pending())
     changed = bool(pending.changes) or (bool(state.digest) and state.digest != deployment.digest)
     return _common(view, deployment, state, ranks, serving) | {
@@ -89,7 +85,7 @@ def _common(
     decision = view.decisions.get(name)
     planned = decision.next if decision else None
     said = decision.sentence if decision else state.sentence
-    down_since = state.down_since if state.down_since is not None else state.watch.canary_failing_since
+    down_since = state.outage.began if state.outage is not None else state.watch.canary_failing_since
     return {
         "name": name,
         "wanted": intent.wanted,
@@ -106,6 +102,8 @@ def _common(
         "next": {"at": _moment(view, planned.at), "what": planned.what} if planned else None,
         "start": _start(view, name, state) if state.phase in STARTING else None,
         "last_failure": _failure(state.failure) if state.failure else None,
+        "outage": outages.as_json(name, state.outage, view.at) if state.outage else None,
+        "last_outage": outages.as_json(name, state.last_outage, view.at) if state.last_outage else None,
         "drift": {str(one): view.drift.get(name, {}).get(str(one), 0) for one in Severity},
         "checks": _checks(view, name),
         "ranks": ranks,

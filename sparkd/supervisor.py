@@ -282,7 +282,7 @@ class Supervisor:
     async def _adopt_decision(self, name: str, before: State, decision: Decision) -> None:
         self.states[name], self.decisions[name] = decision.state, decision
         if durable(decision.state) != self._saved.get(name):
-            await self.journal.save_state(name, decision.state)
+            await self.chronicle.decided(name, before, decision.state)
             self._saved[name] = durable(decision.state)
         for kind, sentence in decision.events:
             await self._record(name, kind, sentence, decision.reason)

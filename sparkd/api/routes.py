@@ -50,6 +50,7 @@ class Routes:
             "/api/v1/status": self.status,
             "/api/v1/nodes": self.nodes,
             "/api/v1/history": self.history,
+            "/api/v1/outages": self.outages,
             "/api/v1/events": self.events,
             "/api/v1/operations/{id}": self.operation,
             "/api/v1/deployments/{name}/logs": self.logs,
@@ -115,6 +116,9 @@ class Routes:
         after = parse.whole_number(request.query, "after", 0, 0, 2**53)
         events = await self.service.history(request.query.get("deployment") or None, limit, after)
         return answer({"schema": 1, "events": [as_json(one) for one in events]})
+
+    async def outages(self, request: web.Request) -> web.Response:
+        return answer(self.service.outages(request.query.get("deployment") or None))
 
     async def why(self, request: web.Request) -> web.Response:
         return answer(self.service.why(self._name(request)))

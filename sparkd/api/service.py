@@ -144,6 +144,10 @@ class Service(Protocol):
         """Events in order: the last `limit`, or the first `limit` after `after_id`."""
         ...
 
+    def outages(self, name: str | None) -> Mapping[str, Any]:
+        """The JSON object of `ctl history --outages`, of one deployment or of all."""
+        ...
+
     def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Mapping[str, Any]]]]:
         """(`status` or `event`, JSON object) as they come; ends for a listener that is too slow (see `Hub`)."""
         ...

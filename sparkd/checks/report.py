@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkd.checks.scene import Check
 from sparkd.model.check import Checked, Finding
-from sparkd.status import rfc3339
+from sparkd.model.words import rfc3339
 
 Json = dict[str, Any]
 

@@ -82,6 +82,46 @@ class Failure(NamedTuple):
     outage_s: float | None = None
 
 
+class OutageCause(NamedTuple):
+    code: str
+    text: str = ""
+    class_: str | None = None
+
+
+class Outage(NamedTuple):
+    """`answered` is the generation that ended it; None while it goes on, or where a person stopped the deployment."""
+
+    began: Moment
+    seconds: float
+    cause: OutageCause
+    deployment: str = ""
+    ended: Moment | None = None
+    down_s: float = 0.0
+    unread_s: float = 0.0
+    generation: int | None = None
+    answered: int | None = None
+    starts: int = 0
+    asked: bool = False
+    unwatched: bool = False
+
+
+class Month(NamedTuple):
+    """What began in it: outages, and beside them what people asked for."""
+
+    month: str
+    outages: int = 0
+    down_s: float = 0.0
+    longest_s: float = 0.0
+    unread_s: float = 0.0
+    asked: int = 0
+    asked_s: float = 0.0
+
+
+class Outages(NamedTuple):
+    outages: tuple[Outage, ...] = ()
+    months: tuple[Month, ...] = ()
+
+
 class Counts(NamedTuple):
     """Of checks and of drift: how many are how bad."""
 
@@ -123,6 +163,7 @@ class Deployment(NamedTuple):
     next: Planned | None = None
     start: Start | None = None
     last_failure: Failure | None = None
+    outage: Outage | None = None
     drift: Counts | None = None
     checks: Counts | None = None
     ranks: tuple[Rank, ...] = ()

@@ -192,18 +192,24 @@ def logs(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
 @name
 @click.option("-f", "--follow", is_flag=True, help="Go on as things happen.")
 @click.option("--limit", type=Whole(1, 1000), default=20, show_default=True, metavar="N", help="Last N.")
+@click.option("--outages", is_flag=True, help="When it did not answer and why, with a sum for each month.")
 @verb
-def history(api: Api, name: str | None, follow: bool, limit: int, as_json: bool) -> int:
+def history(api: Api, name: str | None, follow: bool, limit: int, outages: bool, as_json: bool) -> int:
     """What happened: starts, failures, holds, and who asked for what.
 
-    Without NAME of all deployments; the latest comes last.
+    Without NAME of all deployments; the latest comes last. UNREAD is for
+    how long of an outage nobody could tell whether it answered.
 
     \b
     sparkd ctl history --limit 100
     sparkd ctl history ds4-flash -f
+    sparkd ctl history --outages
     """
     from sparkd.ctl.history import show_history
+    from sparkd.ctl.outages import show_outages
 
+    if outages:
+        return show_outages(api, name, limit, follow, as_json)
     return show_history(api, name, limit, follow, as_json)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sparkd.ctl.answers import Deployment, Failure, Node, Pending, Rank, Start, Status
 from sparkd.ctl.text import Cell, Terminal, ago, clock, duration, hint, labelled, listing, size, table, wrap
-from sparkd.ctl.words import STARTING, headline, since, verdict, what_next, why
+from sparkd.ctl.words import STARTING, down_for, headline, since, verdict, what_next, why
 
 STALE_S = 30.0
 """Six periods of the loop: what the daemon knows is old then, and the screen says so first."""
@@ -49,9 +49,8 @@ def _sentence(text: str, colour: str, term: Terminal) -> list[str]:
 
 def _block(deployment: Deployment, status: Status, term: Terminal) -> list[str]:
     lines = []
-    down = deployment.down_since
-    if deployment.missed and down is not None and deployment.phase != "adopting":
-        lines += labelled("down for", f"{duration(status.at - down)}, since {clock(down, status.at)}", term)
+    if down := down_for(deployment, status):
+        lines += labelled("down for", down, term)
     elif (began := since(deployment)) is not None:
         lines += labelled("since", ago(began, status.at), term)
     if said := why(deployment):

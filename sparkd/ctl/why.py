@@ -10,7 +10,7 @@ from sparkd.ctl.client import Api, quote
 from sparkd.ctl.names import pick
 from sparkd.ctl.reading import read
 from sparkd.ctl.text import Terminal, labelled, terminal, wrap
-from sparkd.ctl.words import verdict, what_next
+from sparkd.ctl.words import down_for, verdict, what_next
 
 
 def show_why(api: Api, name: str | None, as_json: bool) -> int:
@@ -24,6 +24,7 @@ def show_why(api: Api, name: str | None, as_json: bool) -> int:
     first = verdict(deployment, status)
     lines = [
         *(term.paint(line, first.colour) for line in wrap(first.text, term.width)),
+        *(labelled("down for", down, term) if (down := down_for(deployment, status)) else ()),
         *why_lines(said, term, deployment.restart_pending),
     ]
     if failure := deployment.last_failure:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from sparkd.ctl.answers import Deployment, Status
-from sparkd.ctl.text import ago, duration, listing
+from sparkd.ctl.text import ago, clock, duration, listing
 
 STARTING = {
     "precheck": "checking the nodes",
@@ -112,6 +112,16 @@ def since(deployment: Deployment) -> float | None:
     """Since when it serves, as its users see it: over restarts of sparkd. Otherwise since when it is in its phase."""
     serving = deployment.serving_since if deployment.serving else None
     return serving if serving is not None else deployment.since
+
+
+def down_for(deployment: Deployment, status: Status) -> str:
+    """How long it has not answered, and how much of that nobody could tell; empty where it is not missed."""
+    down = deployment.down_since
+    if not deployment.missed or down is None or deployment.phase == "adopting":
+        return ""
+    unread = deployment.outage.unread_s if deployment.outage else 0.0
+    nobody = f"; for {duration(unread)} of it nobody could tell" if unread else ""
+    return f"{duration(status.at - down)}, since {clock(down, status.at)}{nobody}"
 
 
 def why(deployment: Deployment) -> str:

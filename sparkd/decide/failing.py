@@ -44,22 +44,16 @@ def fail(
         failure=failure,
         failures=state.failures + 1,
         cause=cause,
-        down_since=down_since(case, since),
         stage=None,
     )
     if kind.cls is FailureClass.PERMANENT and (kind.proven or _repeated(state, failure)):
-        return _said_first(hold(case, failed, kind.cls, fact or kind.signature, text, kind.fix), text)
-    if kind.cls is FailureClass.RESOURCE:
-        return _measure_again(case, failed, kind, text, fact)
-    pause = budget.pause_s(case.policy.backoff, failed.failures, f"{case.deployment.name}:{state.generation}")
-    return _back_off(case, failed, text, pause)
-
-
-def down_since(case: Case, since: float | None = None) -> float:
-    """When the outage began: it goes on when it had begun already."""
-    if case.state.down_since is not None:
-        return case.state.down_since
-    return since if since is not None else case.now
+        decision = hold(case, failed, kind.cls, fact or kind.signature, text, kind.fix)
+    elif kind.cls is FailureClass.RESOURCE:
+        decision = _measure_again(case, failed, kind, text, fact)
+    else:
+        pause = budget.pause_s(case.policy.backoff, failed.failures, f"{case.deployment.name}:{state.generation}")
+        decision = _wait(case, failed, text, "failed", pause)
+    return replace(decision, events=(("failed", text), *decision.events), lost_at=since)
 
 
 def postpone(case: Case, text: str) -> Decision:
@@ -77,12 +71,8 @@ def _repeated(state: State, failure: Failure) -> bool:
 def _measure_again(case: Case, failed: State, kind: Kind, text: str, fact: str | None) -> Decision:
     tries = failed.resource_tries
     if tries >= len(case.policy.resource_retries):
-        return _said_first(hold(case, failed, kind.cls, fact or kind.signature, text, kind.fix), text)
-    return _back_off(case, replace(failed, resource_tries=tries + 1), text, case.policy.resource_retries[tries])
-
-
-def _back_off(case: Case, failed: State, text: str, pause: float) -> Decision:
-    return _said_first(_wait(case, failed, text, "failed", pause), text)
+        return hold(case, failed, kind.cls, fact or kind.signature, text, kind.fix)
+    return _wait(case, replace(failed, resource_tries=tries + 1), text, "failed", case.policy.resource_retries[tries])
 
 
 def _wait(case: Case, state: State, text: str, reason: str, pause: float) -> Decision:
@@ -90,7 +80,3 @@ def _wait(case: Case, state: State, text: str, reason: str, pause: float) -> Dec
     waiting = replace(case, state=state).enter(Phase.BACKOFF, retry_at=retry_at)
     said = f"{text}; restarting the group in {duration(pause)}"
     return decide(waiting, said, reason, planned=Planned(retry_at, "group restart"))
-
-
-def _said_first(decision: Decision, text: str) -> Decision:
-    return replace(decision, events=(("failed", text), *decision.events))

@@ -174,17 +174,10 @@ def _strange_listener(case: Case) -> Decision | None:
 def serve_from_now(case: Case, canary: Canary) -> Decision:
     """The first correct answer of this generation."""
     state = case.state
-    outage = case.now - state.down_since if state.down_since is not None else None
-    failure = state.failure
-    if failure is not None and failure.outage_s is None and outage is not None:
-        failure = replace(failure, outage_s=outage)
     serving = case.enter(
         Phase.SERVE,
         serving_since=case.now,
         serving_since_wall=case.snapshot.wall,
-        down_since=None,
-        outage_s=outage,
-        failure=failure,
         stage=None,
         stages=(*state.stages, ("ready", case.now)),
         watch=Watch(canary_at=case.now, tokens_at=case.now),
@@ -194,6 +187,6 @@ def serve_from_now(case: Case, canary: Canary) -> Decision:
     took = duration(case.now - state.started_at) if state.started_at is not None else "unknown time"
     rate = f", {canary.tokens_per_second:.1f} tok/s" if canary.tokens_per_second else ""
     said = f"serving: generation {state.generation} answered after {took}{rate}"
-    if outage is not None:
-        said += f"; it was down for {duration(outage)}"
+    if state.outage is not None:
+        said += f"; it was down for {duration(state.outage.down_s(case.now))}"
     return decide(serving, said, "serving", events=[("serving", said)])

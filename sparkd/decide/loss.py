@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from sparkd.decide import classify
-from sparkd.decide.case import Case, decide, names
+from sparkd.decide.case import Case, decide, duration, names
 from sparkd.decide.classify import Kind
-from sparkd.decide.failing import down_since, fail
+from sparkd.decide.failing import fail
 from sparkd.decide.group import rebooted, shutting_down
-from sparkd.model.decision import Cause, Decision, FailureClass, Phase
+from sparkd.model.decision import Cause, Decision, Failure, FailureClass, Phase
 from sparkd.model.machine import Boot
 from sparkd.model.snapshot import Unknown
 
@@ -25,10 +25,26 @@ def reboot(case: Case) -> Decision | None:
     nodes = rebooted(case.state, case.group)
     if not nodes:
         return None
-    text = f"{names(nodes)} rebooted; starting the group anew"
-    down = down_since(case, _booted_at(case, nodes))
-    state = case.enter(Phase.PRECHECK, cause=Cause.BOOT, down_since=down, stage=None)
-    return decide(state, text, "rebooted", events=[("rebooted", text)])
+    what = f"{names(nodes)} rebooted"
+    text = f"{what}; starting the group anew"
+    state = case.enter(Phase.PRECHECK, cause=Cause.BOOT, failure=_as_failure(case, what, nodes), stage=None)
+    decision = decide(state, text, "rebooted", events=[("rebooted", text)])
+    return replace(decision, lost_at=_booted_at(case, nodes))
+
+
+def _as_failure(case: Case, what: str, nodes: Iterable[str]) -> Failure:
+    """What `why` names from now on. It is counted nowhere: neither for the pause nor for the budget."""
+    boots = {node: boot for node in nodes if isinstance(boot := case.group.views[node].boot, Boot)}
+    evidence = tuple(f"{node} has been up for {duration(boot.uptime_s)}" for node, boot in boots.items())
+    return Failure(
+        case.state.generation,
+        FailureClass.TRANSIENT,
+        "rebooted",
+        what,
+        case.now,
+        case.snapshot.wall,
+        evidence=evidence,
+    )
 
 
 def _booted_at(case: Case, nodes: Iterable[str]) -> float:
@@ -68,8 +84,9 @@ def _lost_rank(case: Case, owed: frozenset[int]) -> Decision | None:
         return None
     stopping = shutting_down(case.group)
     if stopping:
-        state = replace(case.state, down_since=down_since(case))
-        return decide(state, f"waiting: {names(stopping)} is shutting down and took the group along", "node-stopping")
+        return decide(
+            case.state, f"waiting: {names(stopping)} is shutting down and took the group along", "node-stopping"
+        )
     rank = gone[0]
     node, container = case.node_of(rank), case.group.ranks.get(rank)
     if node in case.group.lost:

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from sparkd.decide import launching, serving, standing, starting
+from sparkd.decide import launching, outages, serving, standing, starting
 from sparkd.decide import watch as health
 from sparkd.decide.case import Case, decide
-from sparkd.decide.failing import down_since
 from sparkd.decide.group import gather
 from sparkd.engines import ENGINES
 from sparkd.model.action import CaptureEvidence, CleanNodes, SendCanary, StartRanks, WarmUp
 from sparkd.model.config import Deployment, Policy, as_started
-from sparkd.model.decision import Cause, Decision, Failure, Intent, Phase, State
+from sparkd.model.decision import Cause, Decision, Intent, Phase, State
 from sparkd.model.snapshot import Snapshot
 
 Handler = Callable[[Case], Decision]
@@ -53,11 +52,15 @@ def step(
     group = gather(running, state, snapshot, intent)
     state = replace(state, highest=max(state.highest, group.newest))
     case = Case(running, state, snapshot, intent, policy, now, group, ENGINES[running.engine], deployment, late)
+    return outages.account(case, _decided(case))
+
+
+def _decided(case: Case) -> Decision:
     for wish in WISHES:
         decision = wish(case)
         if decision is not None:
             return decision
-    return PHASES[state.phase](case)
+    return PHASES[case.state.phase](case)
 
 
 def absorb(state: State, snapshot: Snapshot, name: str) -> State:
@@ -103,18 +106,10 @@ def _stop(case: Case) -> Decision | None:
     state = case.state
     if case.intent.wanted != "stopped" or state.phase in (Phase.PAUSED, Phase.STOPPED):
         return None
-    stopping = case.enter(Phase.STOPPED, failure=_closed(case), down_since=None, **_anew(case))
+    stopping = case.enter(Phase.STOPPED, **_anew(case))
     # After sparkd's own start a deployment that was stopped before is stopped still: nothing happened.
     known = state.phase is Phase.ADOPTING and state.before in (None, Phase.STOPPED)
     return decide(stopping, "stopping", "stopping", events=[] if known else [("stopping", "stop asked")])
-
-
-def _closed(case: Case) -> Failure | None:
-    """The last failure, its outage ended by the stop: kept, because the next person to ask why did not see it."""
-    failure, down = case.state.failure, case.state.down_since
-    if failure is None or failure.outage_s is not None:
-        return failure
-    return replace(failure, outage_s=case.now - (down if down is not None else failure.at))
 
 
 def _start(case: Case) -> Decision | None:
@@ -128,8 +123,7 @@ def _restart(case: Case) -> Decision | None:
     state = case.state
     if state.phase in (Phase.PAUSED, Phase.ADOPTING, Phase.STOPPED) or case.intent.restart <= state.restart_done:
         return None
-    down = down_since(case) if state.phase is Phase.SERVE else state.down_since
-    restarting = case.enter(Phase.PRECHECK, cause=Cause.OPERATOR, down_since=down, **_anew(case))
+    restarting = case.enter(Phase.PRECHECK, cause=Cause.OPERATOR, **_anew(case))
     return decide(restarting, "restarting the group", "restart", events=[("restart-asked", "restart asked")])
 
 

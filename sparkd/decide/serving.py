@@ -7,8 +7,8 @@ from dataclasses import replace
 from sparkd.decide import watch as health
 from sparkd.decide.case import Case, decide, duration, unread_words
 from sparkd.decide.classify import Kind
-from sparkd.decide.failing import down_since, fail
-from sparkd.decide.loss import loss, lost_ranks
+from sparkd.decide.failing import fail
+from sparkd.decide.loss import loss
 from sparkd.decide.teardown import clear_stale
 from sparkd.model.action import SendCanary
 from sparkd.model.decision import Decision, FailureClass, State, Watch
@@ -43,8 +43,6 @@ def _half_blind(case: Case) -> Decision:
     """Nothing is started or stopped, but the rest is watched, so that the truth is known when the node is back."""
     watch = health.observed(case, case.state.watch)
     state = replace(case.state, watch=watch)
-    if any(case.node_of(rank) not in case.group.unread for rank in lost_ranks(case, frozenset(case.ranks))):
-        state = replace(state, down_since=down_since(case))
     said, code = f"serving as far as can be seen: {unread_words(case)}", "node-unknown"
     if watch.not_answering:
         said, code = f"not answering: {health.doubts(case, watch)}; {unread_words(case)}", "not-answering"

@@ -10,10 +10,18 @@ from sparkd.decide.group import boots, gather
 from sparkd.decide.holds import healed
 from sparkd.decide.loss import loss
 from sparkd.decide.teardown import teardown
-from sparkd.model.decision import STARTING, Cause, Decision, Hold, Phase, Planned, Watch
+from sparkd.model.decision import STARTING, Cause, Decision, Hold, Phase, Planned, State, Watch
 
 DOWN = frozenset({Phase.BACKOFF, Phase.HELD, Phase.CLEANUP, Phase.PRECHECK, Phase.STOPPED})
 """Phases in which it was decided already that what runs has to go."""
+
+
+def woken(state: State, now: float) -> State:
+    """The state of the last sparkd, as this one begins with it: nothing is known of what happened in between."""
+    before = state.before if state.phase in (Phase.ADOPTING, Phase.PAUSED) else state.phase
+    outage = replace(state.outage, unwatched=True) if state.outage is not None else None
+    known = replace(state, since=now, watch=Watch(), outage=outage, looked_at=None)
+    return replace(known, phase=Phase.ADOPTING, before=None if state == State() else before)
 
 
 def stopped(case: Case) -> Decision:

@@ -19,7 +19,7 @@ from sparkd.importers.around import metadata
 from sparkd.importers.live import live
 from sparkd.model.decision import Phase
 from sparkd.model.snapshot import Snapshot, Unknown
-from sparkd.status import rfc3339
+from sparkd.model.words import rfc3339
 
 if TYPE_CHECKING:
     from sparkd.supervisor import Supervisor

@@ -18,8 +18,8 @@ from sparkd.model.action import SendCanary, WarmUp
 from sparkd.model.config import Deployment
 from sparkd.model.decision import Phase, State
 from sparkd.model.snapshot import Canary, EngineMetrics, Snapshot
+from sparkd.model.words import rfc3339
 from sparkd.redact import Redactor
-from sparkd.status import rfc3339
 
 log = structlog.get_logger("sparkd")
 

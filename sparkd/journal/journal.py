@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,14 @@ from sparkd.codec import Undecodable, decode, encode
 from sparkd.errors import SparkdError
 from sparkd.journal.event import Event
 from sparkd.journal.lock import AlreadyOwned, StateLock
-from sparkd.journal.memory import Memory
-from sparkd.journal.moment import Moment, now, shift_s, shifted
+from sparkd.journal.memory import Memory, copied
+from sparkd.journal.moment import Moment, now
 from sparkd.journal.owner import owner_id
+from sparkd.journal.rows import outages_from, state_from, state_text, with_outage
 from sparkd.journal.store import Batch, Rows, Store, is_corrupt, read_copy, salvage
 from sparkd.journal.worker import NotAnswered, Worker
 from sparkd.model.decision import Intent, State
+from sparkd.model.outage import Outage
 
 DISK_ERRORS = (OSError, sqlite3.Error, AlreadyOwned)
 STARTS_REMEMBERED = 10
@@ -109,9 +111,7 @@ class Journal:
         loaded, states = self._must_be_loaded(), {}
         for name, text in self._memory.rows.states.items():
             try:
-                row = json.loads(text)
-                by_s = shift_s(Moment(row["boot"], row["at"], row["wall"]), loaded)
-                states[name] = shifted(decode(State, row["state"]), by_s)
+                states[name] = state_from(text, loaded)
             except (Undecodable, ValueError, KeyError, TypeError) as error:
                 await self._note("state-unreadable", name, f"the saved state cannot be read ({error}): looking afresh")
         return states
@@ -127,11 +127,16 @@ class Journal:
                 await self._note("intent-unreadable", name, f"what was wanted of it cannot be read ({error})")
         return intents
 
-    async def save_state(self, name: str, state: State) -> None:
-        """On the disk when this returns, or in memory and `read_only` tells. Raises nothing."""
-        text = json.dumps({"state": encode(state), **asdict(self._moment())})
-        self._memory.put(Batch(states={name: text}))
+    async def save_state(self, name: str, state: State, ended: Outage | None = None) -> None:
+        """On the disk when this returns, or in memory and `read_only` tells; with the record of an outage that `ended` in the
+        same transaction: neither is ever there without the other. Raises nothing."""
+        outages = with_outage(self._memory.rows.outages, name, ended) if ended is not None else {}
+        self._memory.put(Batch(states={name: state_text(state, self._moment())}, outages=outages))
         await self._flush()
+
+    def outages(self) -> list[tuple[str, Outage]]:
+        """(deployment, outage) of those that ended, in the order in which they began."""
+        return outages_from(self._memory.rows.outages)
 
     async def save_intent(self, name: str, intent: Intent) -> None:
         """On the disk when this returns. Raises JournalError when it is not, and then it will not be later either."""
@@ -189,11 +194,8 @@ class Journal:
         return self._memory.merged(stored, deployment, kind, limit, after_id)
 
     async def _note(self, reason: str, name: str, sentence: str) -> None:
-        await self.record(
-            Event(
-                at=self._moment().wall, deployment=name, kind="journal", sentence=sentence, reason=reason, by="sparkd"
-            )
-        )
+        self._tell(reason, sentence, name)
+        await self._flush()
 
     def _must_be_loaded(self) -> Moment:
         if self._loaded is None:
@@ -238,7 +240,7 @@ class Journal:
                 raise
             rows = self._replaced(error)
         self._store.open()
-        self._store.write(Batch(meta=dict(rows.meta), states=dict(rows.states), intents=dict(rows.intents)))
+        self._store.write(copied(rows))
         return rows
 
     def _replaced(self, error: sqlite3.DatabaseError) -> Rows:
@@ -250,10 +252,9 @@ class Journal:
         self._tell("journal-corrupt", said, moved_to=str(aside))
         return rows
 
-    def _tell(self, reason: str, sentence: str, **data: str) -> None:
-        self._memory.add(
-            Event(at=self._moment().wall, kind="journal", sentence=sentence, reason=reason, by="sparkd", data=data)
-        )
+    def _tell(self, reason: str, sentence: str, name: str = "", **data: str) -> None:
+        said = Event(at=self._moment().wall, kind="journal", sentence=sentence, deployment=name)
+        self._memory.add(replace(said, reason=reason, by="sparkd", data=data))
 
     def _write_pending(self) -> None:
         batch = self._memory.pending()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from sparkd.journal.event import Event
-from sparkd.journal.store import Batch, Rows
+from sparkd.journal.store import TABLES, Batch, Rows
 
 RECENT = 500
 """Events that can be shown while the disk hangs."""
@@ -39,11 +39,8 @@ class Memory:
     def put(self, batch: Batch) -> None:
         """Rows to be written, the newest value of each; a None takes the row away."""
         with self._lock:
-            for mine, known, new in (
-                (self._pending.meta, self.rows.meta, batch.meta),
-                (self._pending.states, self.rows.states, batch.states),
-                (self._pending.intents, self.rows.intents, batch.intents),
-            ):
+            for table in TABLES:
+                mine, known, new = (getattr(one, table) for one in (self._pending, self.rows, batch))
                 mine.update(new)
                 known.update({key: text for key, text in new.items() if text is not None})
                 for key in [key for key, text in new.items() if text is None]:
@@ -61,17 +58,13 @@ class Memory:
     def pending(self) -> Batch:
         """A copy of what is not on the disk, with no more events than one transaction should hold."""
         with self._lock:
-            waiting, events = self._pending, list(islice(self._unwritten, AT_ONCE))
-            return Batch(dict(waiting.meta), dict(waiting.states), dict(waiting.intents), events)
+            return copied(self._pending, islice(self._unwritten, AT_ONCE))
 
     def written(self, batch: Batch) -> None:
         """This much is on the disk; what changed meanwhile is not."""
         with self._lock:
-            for mine, done in (
-                (self._pending.meta, batch.meta),
-                (self._pending.states, batch.states),
-                (self._pending.intents, batch.intents),
-            ):
+            for table in TABLES:
+                mine, done = getattr(self._pending, table), getattr(batch, table)
                 for key, text in done.items():
                     if key in mine and mine[key] == text:
                         del mine[key]
@@ -82,7 +75,7 @@ class Memory:
     def known(self) -> Batch:
         """Every row, for a new file."""
         with self._lock:
-            return Batch(dict(self.rows.meta), dict(self.rows.states), dict(self.rows.intents), list(self._recent))
+            return copied(self.rows, self._recent)
 
     def merged(
         self, stored: Sequence[Event], deployment: str | None, kind: str | None, limit: int, after_id: int
@@ -97,3 +90,8 @@ class Memory:
         ]
         found = sorted({event.id: event for event in (*fits, *stored)}.values(), key=lambda event: event.id)
         return found[:limit] if after_id else found[-limit:]
+
+
+def copied(rows: Rows | Batch, events: Iterable[Event] = ()) -> Batch:
+    """All of these rows, to be written."""
+    return Batch(**{table: dict(getattr(rows, table)) for table in TABLES}, events=list(events))

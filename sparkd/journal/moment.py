@@ -9,10 +9,12 @@ from typing import Any
 
 from sparkd import clock
 from sparkd.model.decision import State
+from sparkd.model.outage import Outage
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-STATE_TIMES = ("since", "retry_at", "started_at", "serving_since", "down_since", "looked_at")
+STATE_TIMES = ("since", "retry_at", "started_at", "serving_since", "looked_at")
+OUTAGE_TIMES = ("began", "ended", "unread_since")
 WATCH_TIMES = (
     "tokens_at",
     "canary_at",
@@ -74,8 +76,17 @@ def shifted(state: State, by_s: float) -> State:
         starts=tuple(at + by_s for at in state.starts),
         stages=tuple((name, at + by_s) for name, at in state.stages),
         failure=failure,
+        outage=_outage(state.outage, by_s),
+        last_outage=_outage(state.last_outage, by_s),
         watch=replace(state.watch, **clocks),
     )
+
+
+def _outage(outage: Outage | None, by_s: float) -> Outage | None:
+    if outage is None:
+        return None
+    times: dict[str, Any] = {name: _moved(getattr(outage, name), by_s) for name in OUTAGE_TIMES}
+    return replace(outage, **times)
 
 
 def _moved(at: float | None, by_s: float) -> float | None:

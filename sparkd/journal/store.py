@@ -20,14 +20,15 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS states (name TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS intents (name TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS outages (id TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS events (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, deployment TEXT NOT NULL, generation INTEGER NOT NULL,
     kind TEXT NOT NULL, sentence TEXT NOT NULL, reason TEXT NOT NULL, cls TEXT NOT NULL, signature TEXT NOT NULL,
     by TEXT NOT NULL, message TEXT NOT NULL, data TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS events_of ON events (deployment, id);
 """
-TABLES = {"meta": ("key", "value"), "states": ("name", "json"), "intents": ("name", "json")}
-"""Name and value column of each."""
+TABLES = {"meta": ("key", "value"), "states": ("name", "json"), "intents": ("name", "json"), "outages": ("id", "json")}
+"""Name and value column of each; all of them are known in memory too."""
 VERSION = 1
 """Of the schema, in the file's user_version. Columns may be added under the same number; a later one is not touched."""
 CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -42,11 +43,12 @@ class Batch:
     meta: dict[str, str | None] = field(default_factory=dict)
     states: dict[str, str | None] = field(default_factory=dict)
     intents: dict[str, str | None] = field(default_factory=dict)
+    outages: dict[str, str | None] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:
-        return not (self.meta or self.states or self.intents or self.events)
+        return not (any(getattr(self, table) for table in TABLES) or self.events)
 
 
 @dataclass(slots=True)
@@ -56,6 +58,8 @@ class Rows:
     meta: dict[str, str] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     intents: dict[str, str] = field(default_factory=dict)
+    outages: dict[str, str] = field(default_factory=dict)
+    """Of those that ended. Events are forgotten in time; these are few, and a sum over months needs them all."""
     last_event: int = 0
     restored: int = 0
     """Intents that came from their spare, because the file had none."""
@@ -210,7 +214,7 @@ class Store:
 
 
 def salvage(path: Path) -> Rows:
-    """What can still be read of intents, states and owner from a damaged file; the rest is left empty.
+    """What can still be read of intents, states, outages and owner from a damaged file; the rest is left empty.
 
     Intents that cannot come from their spare, which lies beside the place where the file was.
     """
@@ -270,9 +274,9 @@ def _upsert(connection: sqlite3.Connection, table: str, rows: Mapping[str, str |
 
 def _rows(connection: sqlite3.Connection, strict: bool) -> Rows:
     rows = Rows()
-    for (table, (key, value)), into in zip(TABLES.items(), (rows.meta, rows.states, rows.intents), strict=True):
+    for table, (key, value) in TABLES.items():
         try:
-            into.update(
+            getattr(rows, table).update(
                 connection.execute(f"SELECT CAST({key} AS TEXT), CAST({value} AS TEXT) FROM {table}").fetchall()
             )
         except sqlite3.Error:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from sparkd.model.action import Action
 from sparkd.model.config import Deployment
+from sparkd.model.outage import Outage
 
 
 class Phase(StrEnum):
@@ -104,6 +105,7 @@ class Failure:
     rank: int | None = None
     exit_code: int | None = None
     outage_s: float | None = None
+    """How long the outage lasted that this belongs to, from its record; None while that goes on."""
     evidence: tuple[str, ...] = ()
 
 
@@ -174,7 +176,7 @@ class State:
     reason: str = ""
     hold: Hold | None = None
     failure: Failure | None = None
-    """The last failure; its outage_s is filled in when serving again."""
+    """The last failure, or reboot of a node of the group."""
     failures: int = 0
     """Failures in a row, for the pause that doubles."""
     starts: tuple[float, ...] = ()
@@ -186,9 +188,10 @@ class State:
     started_at: float | None = None
     serving_since: float | None = None
     serving_since_wall: float | None = None
-    down_since: float | None = None
-    outage_s: float | None = None
-    """How long it was down before the generation that serves, None when it was not (a first start)."""
+    outage: Outage | None = None
+    """The outage that goes on; `decide/outages.py` alone begins and ends one."""
+    last_outage: Outage | None = None
+    """The one that ended last."""
     looked_at: float | None = None
     """When the last decision was made: a longer pause than the loop ever makes is a gap in what is known."""
     boots: tuple[tuple[str, str], ...] = ()
@@ -237,3 +240,5 @@ class Decision:
     next: Planned | None = None
     events: tuple[tuple[str, str], ...] = ()
     """(kind, sentence) for history: `started`, `serving`, `failed`, `held`, `healed`, `stopped`, `adopted` …"""
+    lost_at: float | None = None
+    """When it stopped answering at the latest, where this decision found out that it had done so earlier."""

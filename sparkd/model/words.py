@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 Json = Mapping[str, Any]
@@ -27,6 +27,11 @@ def duration(seconds: float) -> str:
             count, rest = divmod(whole, size)
             return f"{count} {large}" + (f" {rest // unit} {small}" if rest >= unit else "")
     return f"{whole} s"
+
+
+def rfc3339(unix: float) -> str:
+    """Unix time as RFC 3339 in UTC, whole seconds. A clock beyond the calendar (a broken RTC) gives its nearest end."""
+    return datetime.fromtimestamp(min(max(unix, 0.0), 253402300799.0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def between(start: str | None, end: str | None) -> float | None:

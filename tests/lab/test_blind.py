@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 import pytest
@@ -21,7 +22,7 @@ TEN_MINUTES, ONE_MINUTE, QUICK = (
 )
 
 
-def configured(lab: Lab, real: bool, policy: dict[str, object]) -> Daemon:
+def configured(lab: Lab, real: bool, policy: Mapping[str, object]) -> Daemon:
     daemon = Daemon(lab, real=real)
     lab.reset()
     lab.install()

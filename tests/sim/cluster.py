@@ -69,6 +69,8 @@ class SimNode:
     """Somebody else has so much memory that no rank fits."""
     stuck: bool = False
     """Stops and kills hang (moby/moby#22802)."""
+    unread_since: float | None = None
+    """Since when sparkd has not been able to read it, as it remembers."""
     containers: list[SimContainer] = field(default_factory=list)
     strays: list[int] = field(default_factory=list)
     """Pids of processes that outlived their container."""
@@ -180,10 +182,11 @@ class SimCluster:
 
     def _view(self, node: SimNode, state: State) -> NodeView:
         name = self.deployment.name
-        away = Unknown("unreachable", self.now, "unreachable")
+        node.unread_since = (node.unread_since or self.now) if node.unread else None
+        away = Unknown("unreachable", node.unread_since or self.now, "unreachable")
         if not node.on or not node.reachable:
             return NodeView(node.name, *[away] * 12)
-        no_docker = Unknown("Docker does not answer", self.now, f"docker-{node.docker}")
+        no_docker = Unknown("Docker does not answer", node.unread_since or self.now, f"docker-{node.docker}")
         docker = node.docker == "running"
         asks_sources, asks_left = state.phase in ASK_SOURCES, state.phase in ASK_LEFTOVERS
         image, mounts = self.deployment.image or "", self.deployment.container.mounts

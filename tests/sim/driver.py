@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from sparkd.decide.machine import step
+from sparkd.decide.standing import woken
 from sparkd.model.action import (
     INTERRUPTIBLE,
     Action,
@@ -18,7 +19,8 @@ from sparkd.model.action import (
     StopRanks,
 )
 from sparkd.model.config import Policy
-from sparkd.model.decision import Decision, Intent, Phase, State, Watch
+from sparkd.model.decision import Decision, Intent, Phase, State
+from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Canary, Outcome, Snapshot, Unknown
 
 from .cluster import OWNER, SimCluster
@@ -27,6 +29,8 @@ from .sight import Sight
 
 CHAIN = 8
 """Decisions on one snapshot while each only changes the phase, as in the daemon."""
+TOLD_AFTER_S = 200.0
+"""By then a deployment that answers, and can be looked at, has been seen to answer: requests are 120 s apart at the most."""
 CHANGES = (StopRanks, RemoveRanks, KillProcesses, CleanNodes, StartRanks)
 
 
@@ -53,6 +57,10 @@ class Driver:
     automatic: list[float] = field(default_factory=list)
     """When automatic starts created a container."""
     events: list[tuple[str, str]] = field(default_factory=list)
+    outages: list[Outage] = field(default_factory=list)
+    """The records of those that ended, as they were persisted together with the state."""
+    answers_since: float | None = None
+    """Since when it has really answered, with sparkd there and every node to be read."""
     point: Callable[[str], None] = lambda name: None
     """Called at each moment at which sparkd may die; raises Killed to make it so."""
     doing: Action | None = None
@@ -78,6 +86,7 @@ class Driver:
                 self.late.append((self.cluster.now + self.late_s, self.doing))
             self.reborn()
         self.check_cluster()
+        self.check_outage()
 
     def stand_still(self, seconds: float, misses: bool) -> None:
         """sparkd is stopped (SIGSTOP) and goes on: the cluster did. `misses`: a canary on its way is reported as failed."""
@@ -102,18 +111,14 @@ class Driver:
         return reached()
 
     def lose_journal(self) -> None:
-        self.persisted, self.highest, self.automatic = State(), 0, []
+        self.persisted, self.highest, self.automatic, self.outages = State(), 0, [], []
         self.reborn()
 
     def reborn(self) -> None:
         """sparkd died and is there again, with what had been persisted."""
-        self.deed, self.doing, self.outcome = None, None, None
+        self.deed, self.doing, self.outcome, self.answers_since = None, None, None, None
         self.sight = Sight(blind_until=self.cluster.now)
-        last = self.persisted
-        before = last.before if last.phase in (Phase.ADOPTING, Phase.PAUSED) else last.phase
-        fresh = last == State()
-        woken = replace(last, phase=Phase.ADOPTING, before=None if fresh else before, watch=Watch(), looked_at=None)
-        self.state = self.persisted = replace(woken, since=self.cluster.now)
+        self.state = self.persisted = woken(self.persisted, self.cluster.now)
 
     # ------------------------------------------------------------------------------------------------------------ act
 
@@ -186,6 +191,8 @@ class Driver:
             snapshot = replace(snapshot, outcomes={})
             self.point("before persisting")
             self.state = self.persisted = decision.state
+            if decision.state.last_outage not in (None, before.last_outage):
+                self.check_record(decision.state.last_outage)
             self.highest = max(self.highest, decision.state.generation)
             self.decision = decision
             self.events += decision.events
@@ -218,6 +225,9 @@ class Driver:
         state, action = decision.state, decision.actions[0] if decision.actions else None
         if self.intent.paused:
             assert not decision.actions, "acted while paused"
+        left = before.phase is Phase.SERVE and state.phase not in (Phase.SERVE, Phase.PAUSED, Phase.STOPPED)
+        if left or any(kind == "failed" for kind, _ in decision.events):
+            assert state.outage is not None, "an outage without a record"
         assert state.generation >= before.generation, "a generation went back"
         if before.phase is Phase.SERVE and state.failure is not None and state.failure != before.failure:
             self.sight.check(state.failure.signature, self.policy)
@@ -257,6 +267,29 @@ class Driver:
             self.automatic.append(started_at)
             recent = [start for start in self.automatic if started_at - start < self.policy.budget.per]
             assert len(recent) <= self.policy.budget.starts, "more automatic starts than the budget allows"
+
+    def check_record(self, outage: Outage) -> None:
+        """An outage has ended: once, after it began, and after the one before."""
+        assert outage.ended is not None
+        assert outage.began <= outage.ended <= self.cluster.now, f"ended before it began, or later than now: {outage}"
+        assert 0 <= outage.unread_s <= outage.ended - outage.began, f"unread for longer than it lasted: {outage}"
+        last = self.outages[-1].ended if self.outages else None
+        assert last is None or outage.began >= last, f"{outage} overlaps {self.outages[-1]}"
+        self.outages.append(outage)
+
+    def check_outage(self) -> None:
+        """The one that goes on: it began after the last, and there is none while requests are answered."""
+        now, outage, last = self.cluster.now, self.state.outage, self.state.last_outage
+        readable = not any(node.unread for node in self.cluster.nodes.values()) and self.state.phase is Phase.SERVE
+        answers = readable and self.cluster.answers(self.state.generation)
+        self.answers_since = (now if self.answers_since is None else self.answers_since) if answers else None
+        if outage is None:
+            return
+        assert outage.began <= now, f"begins in the future: {outage}"
+        assert last is None or last.ended is None or outage.began >= last.ended, f"{outage} overlaps {last}"
+        assert self.state.phase is not Phase.STOPPED, "an outage of what nobody wants"
+        lasts = self.answers_since is not None and now - self.answers_since > TOLD_AFTER_S
+        assert not lasts, f"it answers since {self.answers_since}, but: {outage}"
 
     def check_cluster(self) -> None:
         running = [one for _, one in self.cluster.running() if not one.late]

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import anyio
 
-from sparkd import clock
+from sparkd import clock, outages
 from sparkd.api import Conflict, Drifts, Hub, NotFound, Operation, Unusable, Unwritable, serve
 from sparkd.checks.report import report
 from sparkd.errors import DockerMute
@@ -23,6 +23,7 @@ from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import BrokenDeployment, Cluster, Deployment, Http, Node, Paths
 from sparkd.model.decision import Cause, Decision, Intent, Phase, Planned, State
 from sparkd.model.machine import Boot, DockerUnit, Memory
+from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Canary, Container, EngineMetrics, EngineView, NodeView, Snapshot, Unknown
 from sparkd.model.view import ClusterView, DaemonFacts
 
@@ -65,7 +66,8 @@ def a_view() -> ClusterView:
         digest="d",
         cause=Cause.BOOT,
     )
-    waiting = State(phase=Phase.BACKOFF, since=at - 30, generation=3, cause=Cause.CRASH, down_since=at - 30)
+    lost = Outage(at - 30, wall - 30, 2, "exit-137", "rank 0 is gone", "transient")
+    waiting = State(phase=Phase.BACKOFF, since=at - 30, generation=3, cause=Cause.CRASH, outage=lost)
     planned = Planned(at + 250, "group restart")
     engine = EngineView(200, EngineMetrics(1, 0, 100, 2000, 0.25, (0.9, 0.7)))
     return ClusterView(
@@ -157,6 +159,9 @@ class Daemon:
 
     async def history(self, deployment: str | None, limit: int, after_id: int) -> Sequence[Event]:
         return [one for one in self.events if one.id > after_id and deployment in (None, one.deployment)][-limit:]
+
+    def outages(self, name: str | None) -> Mapping[str, Any]:
+        return outages.listing((), self.look().states, clock.now(), name)
 
     def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Mapping[str, Any]]]]:
         return self.hub.subscribe()

@@ -88,6 +88,10 @@ async def test_history_can_be_asked_for_by_name_and_number() -> None:
         code, body = await ask(session, "GET", "/api/v1/history", params={"deployment": "qwen", "limit": "5"})
         assert (code, len(body["events"])) == (200, 1)
         assert body["events"][0]["class"] == "transient"
+        code, body = await ask(session, "GET", "/api/v1/outages")
+        assert (code, body["schema"], [one["deployment"] for one in body["outages"]]) == (200, 1, ["qwen"])
+        assert (body["outages"][0]["cause"]["code"], body["outages"][0]["ended"]) == ("exit-137", None)
+        assert (await ask(session, "GET", "/api/v1/outages?deployment=ds4-flash"))[1]["outages"] == []
         assert (await ask(session, "GET", "/api/v1/history?after=7"))[1]["events"] == []
         for query in ("limit=0", "limit=1001", "limit=many", "limit=%C2%B2", "after=-1", f"after={'9' * 400}"):
             code, body = await ask(session, "GET", f"/api/v1/history?{query}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparkd.model.config import Deployment, Node
 from sparkd.model.decision import Decision, Failure, FailureClass, Hold, Intent, Phase, Planned, State
 from sparkd.model.machine import Boot, DockerUnit, Memory
+from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Container, NodeView, Snapshot, Unknown
 from sparkd.model.view import ClusterView, DaemonFacts
 
@@ -46,6 +47,7 @@ def unread(name: str) -> NodeView:
 def view(phase: Phase, *nodes: NodeView, wanted: str = "up") -> ClusterView:
     hold = Hold(FailureClass.RESOURCE, "port:spark1:8000", "port 8000 is taken on spark1", "free it", True)
     failure = Failure(13, FailureClass.TRANSIENT, "rank-gone", "rank 1 is gone", NOW - 900, WALL - 900, outage_s=581.0)
+    lost = Outage(NOW - 90, WALL - 90, 13, "rank-gone", "rank 1 is gone", "transient")
     state = State(
         phase=phase,
         since=NOW - 60,
@@ -53,7 +55,7 @@ def view(phase: Phase, *nodes: NodeView, wanted: str = "up") -> ClusterView:
         generation=14,
         hold=hold if phase is Phase.HELD else None,
         failure=failure,
-        down_since=None if phase is Phase.SERVE else NOW - 90,
+        outage=None if phase is Phase.SERVE else lost,
         serving_since=NOW - 60,
         stage="weights",
         stages=(("containers", NOW - 60), ("weights", NOW - 50)),

@@ -17,11 +17,13 @@ from typing import Any
 import anyio
 import pytest
 
+from sparkd import outages
 from sparkd.api import SOCKET, Conflict, Drifts, Hub, NotFound, Operation, Unwritable, serve
 from sparkd.journal import Event, as_json
 from sparkd.metrics import Counters
 from sparkd.model.config import Cluster, Http, Paths
 from sparkd.model.decision import Phase
+from sparkd.model.outage import Outage
 from sparkd.model.view import ClusterView
 from sparkd.status import status
 
@@ -79,6 +81,11 @@ class Scripted:
 
     async def history(self, deployment: str | None, limit: int, after_id: int) -> Sequence[Event]:
         return [event for event in self.events if deployment in (None, event.deployment)][-limit:]
+
+    def outages(self, name: str | None) -> Mapping[str, Any]:
+        over = Outage(NOW - 1500, WALL - 1500, 13, "rebooted", "spark2 rebooted", starts=2, unread_s=60.0)
+        ended = replace(over, ended=NOW - 900, ended_wall=WALL - 900, answered=14)
+        return outages.listing([("ds4-flash", ended)], self.now.states, NOW, name)
 
     def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Mapping[str, Any]]]]:
         return self.hub.subscribe()
@@ -195,6 +202,9 @@ async def test_reading_verbs_over_the_real_api(tmp_path: Path) -> None:
         code, checks, _ = await sparkd(socket, "ctl", "check")
         assert code == 0
         assert "warn     swap on spark1" in checks
+        _, outages_, _ = await sparkd(socket, "ctl", "history", "--outages")
+        assert "spark2 rebooted" in outages_
+        assert "running: rank 1 is gone (rank-gone)" not in outages_
         _, history, _ = await sparkd(socket, "ctl", "history", "--limit", "1")
         assert "second (by milo)" in history
         assert "first" not in history

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,8 @@ class Ending:
     never: frozenset[str] = frozenset({"held"})
     ranks_live_on: bool = False
     pending: bool = False
+    missed: bool = True
+    """It did not answer although it was wanted up; a start after a stop ends no outage."""
 
 
 FAILED = frozenset({"failed", "starting", "serving"})
@@ -43,7 +46,11 @@ ENDINGS: dict[str, Ending] = {
     "slow-start": Ending(1, ("answered after 1",), frozenset({"serving"}), frozenset({"failed", "held"})),
     "die-starting": Ending(2, ("rank 1 on spark2 ended with status 1", "serving: generation"), FAILED),
     "port-taken": Ending(
-        1, ("held: the api port", "is held by pid", "going on"), frozenset({"held", "serving"}), frozenset({"failed"})
+        1,
+        ("held: the api port", "is held by pid", "going on"),
+        frozenset({"held", "serving"}),
+        frozenset({"failed"}),
+        missed=False,
     ),
     "drift": Ending(
         0,
@@ -86,12 +93,18 @@ def since(scene: Scene, after: int) -> list[Event]:
     return events
 
 
+def outages(scene: Scene) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = scene.api.get("/api/v1/outages")["outages"]
+    return found
+
+
 @pytest.mark.timeout(400)
 def test_every_fault_ends_as_its_text_says(folder: Path) -> None:
     with demo_on_a_terminal():
         scene = Scene(layout_in(folder))
         for name, ending in ENDINGS.items():
             before, after, ranks = scene.deployment(), scene.last_event(), pids(scene)
+            known = len(outages(scene))
             text, position = shown(name), 0
             for words in ending.told:
                 position = text.find(words, position) + 1
@@ -105,6 +118,8 @@ def test_every_fault_ends_as_its_text_says(folder: Path) -> None:
             assert (pids(scene) == ranks) is ending.ranks_live_on, name
             assert now["restart_pending"] is ending.pending, name
             assert scene.ask("Who are you?"), name
+            records = [(one["starts"], one["answered"]) for one in outages(scene)[known:]]
+            assert records == ([(ending.starts, now["generation"])] if ending.starts and ending.missed else []), name
         assert "demo is serving" in shown("heal")
         assert not scene.deployment()["restart_pending"], "heal takes the edit back"
         rows = scene.api.post("/api/v1/deployments/demo/checks", {})["checks"]

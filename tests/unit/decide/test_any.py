@@ -24,6 +24,7 @@ from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Cleanup, as_started
 from sparkd.model.decision import Failure, FailureClass, Hold, Intent, Phase, State, Watch
 from sparkd.model.machine import Boot, Holders, Memory, Ping
+from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Canary, Container, EngineMetrics, EngineView, NodeView, Outcome, Snapshot, Unknown
 
 from .world import BOOTS, DEPLOYMENT, NOW, OWNER, close_wait, container, decide, listening, node, process, stray
@@ -166,6 +167,15 @@ failures = st.builds(
     st.just(NOW),
     st.just(0.0),
 )
+outages = st.builds(
+    Outage,
+    began=st.sampled_from((NOW - 900, NOW - 100)),
+    began_wall=st.just(1.7e9),
+    generation=generations,
+    code=st.sampled_from(("exit-127", "operator", "unread", "not-answering")),
+    text=st.just("t"),
+    unread_since=st.sampled_from((None, NOW - 100)),
+)
 watches = st.builds(
     Watch, *[st.one_of(st.none(), st.floats(0, 40)), moments, moments, moments, st.integers(0, 3)], *[moments] * 3
 )
@@ -183,7 +193,8 @@ states = st.builds(
     resource_tries=st.integers(0, 9),
     started_at=moments,
     serving_since=moments,
-    down_since=moments,
+    outage=st.one_of(st.none(), outages),
+    last_outage=st.one_of(st.none(), outages.map(lambda one: replace(one, ended=one.began + 1))),
     boots=st.sampled_from(((), BOOTS, (("spark3", "x:1"),), (("spark9", "x:1"),))),
     ranks_started=st.sampled_from(((), (0,), (1,), (0, 1), (7,))),
     captured=generations,
@@ -222,6 +233,7 @@ def test_step_is_total_deterministic_and_careful(before: State, look: Snapshot, 
     assert decision.state.generation >= before.generation
     assert decision.sentence
     assert not (intent.paused and decision.actions), "acted while paused"
+    check_outages(before, decision.state)
     group = as_started(decision.state.started, DEPLOYMENT).nodes
     for action in decision.actions:
         assert not touched(action, group) & unread(look), "acted on a node that is unread"
@@ -231,6 +243,21 @@ def test_step_is_total_deterministic_and_careful(before: State, look: Snapshot, 
             assert {one.container for one in action.targets} <= ours(look), "acted on what is not ours"
         if isinstance(action, StartRanks):
             assert intent.wanted != "stopped", "started what nobody wants"
+
+
+def check_outages(before: State, after: State) -> None:
+    """One begins and ends within what is known; what was recorded is never changed but by the next that ends."""
+    outage, last = after.outage, after.last_outage
+    if outage is not None:
+        assert outage.began <= NOW
+        assert outage.unread_since is None or outage.began <= outage.unread_since <= NOW
+    if last != before.last_outage:
+        assert (outage, before.failure is None or after.failure is not None) == (None, True)
+        assert last is not None
+        assert last.ended is not None
+        assert last.began <= last.ended <= NOW
+        assert 0 <= last.unread_s <= last.ended - last.began
+        assert after.phase is Phase.STOPPED or last.answered == after.generation
 
 
 def unread(look: Snapshot) -> set[str]:

@@ -18,10 +18,12 @@ from .world import (
     NOW,
     UP,
     away,
+    began,
     both,
     close_wait,
     container,
     decide,
+    down,
     ended,
     node,
     process,
@@ -72,7 +74,7 @@ def test_a_rank_that_is_gone_ends_the_group(
     assert (decision.state.phase, decision.reason, decision.state.cause) == (Phase.BACKOFF, "failed", Cause.CRASH)
     assert decision.state.failure.signature == signature
     assert decision.state.failure.text.startswith(words)
-    assert (decision.state.down_since, decision.state.failures) == (NOW, 1)
+    assert (began(decision), decision.state.failures) == (NOW, 1)
     assert decision.events == (("failed", decision.state.failure.text),)
 
 
@@ -98,15 +100,15 @@ def test_a_rank_on_the_wrong_node_is_none() -> None:
 def test_unknown_is_not_dead(view: NodeView) -> None:
     decision = decide(serving(), seen(node("spark1", container(0)), view, engine=HEALTHY))
     assert (decision.state.phase, decision.reason, decision.actions) == (Phase.SERVE, "node-unknown", ())
-    assert decision.state.down_since is None
+    assert began(decision) is None
 
 
 def test_an_outage_that_can_be_seen_begins_while_a_node_is_unread() -> None:
     look = seen(node("spark1", ended(0, 0)), away("spark2"))
     before = decide(serving(), look)
-    assert (before.state.phase, before.state.down_since) == (Phase.SERVE, NOW)
+    assert (before.state.phase, began(before)) == (Phase.SERVE, NOW)
     back = decide(before.state, seen(node("spark1", ended(0, 0)), node("spark2", ended(1))), now=NOW + 180)
-    assert (back.state.phase, back.state.down_since) == (Phase.BACKOFF, NOW)
+    assert (back.state.phase, began(back)) == (Phase.BACKOFF, NOW)
 
 
 # -------------------------------------------------------------------------------------------------- shutdowns and boots
@@ -117,8 +119,8 @@ def test_a_rank_that_ends_with_its_node_is_no_failure(rank1: tuple[Container, ..
     look = seen(node("spark1", ended(0, 0)), node("spark2", *rank1, system="stopping"))
     decision = decide(serving(), look)
     assert (decision.state.phase, decision.reason, decision.state.failures) == (Phase.SERVE, "node-stopping", 0)
-    assert decision.state.down_since == NOW
-    assert decide(decision.state, look, now=NOW + 60).state.down_since == NOW
+    assert began(decision) == NOW
+    assert began(decide(decision.state, look, now=NOW + 60)) == NOW
 
 
 def test_a_node_that_is_going_down_still_serves() -> None:
@@ -135,22 +137,26 @@ def test_a_reboot_starts_the_group_anew_and_is_no_failure(phase: Phase) -> None:
     decision = decide(state(phase), look)
     assert (decision.state.phase, decision.state.cause, decision.state.failures) == (Phase.PRECHECK, Cause.BOOT, 0)
     assert decision.sentence == "spark2 rebooted; starting the group anew"
-    assert decision.state.down_since == NOW - 40, "it was down before it booted"
+    assert began(decision) == NOW - 40, "it was down before it booted"
 
 
-OUTAGES = [({"down_since": NOW - 300}, NOW - 300), ({"started_at": NOW - 10}, NOW - 10), ({"started_at": None}, NOW)]
+OUTAGES = [
+    ({"outage": down(NOW - 300)}, NOW - 300),
+    ({"started_at": NOW - 10}, NOW - 10),
+    ({"started_at": None}, NOW),
+]
 
 
-@pytest.mark.parametrize(("before", "down_since"), OUTAGES)
-def test_the_outage_of_a_reboot(before: dict[str, Any], down_since: float) -> None:
+@pytest.mark.parametrize(("before", "since"), OUTAGES)
+def test_the_outage_of_a_reboot(before: dict[str, Any], since: float) -> None:
     look = seen(node("spark1", container(0)), node("spark2", boot=BOOTED))
-    assert decide(serving(**before), look).state.down_since == down_since
+    assert began(decide(serving(**before), look)) == since
 
 
 def test_two_nodes_that_rebooted() -> None:
     look = seen(node("spark1", boot=Boot("spark1-boot2", 10, 200.0)), young("spark2"))
     decision = decide(serving(), look)
-    assert (decision.sentence[:31], decision.state.down_since) == ("spark1 and spark2 rebooted; sta", NOW - 200)
+    assert (decision.sentence[:31], began(decision)) == ("spark1 and spark2 rebooted; sta", NOW - 200)
 
 
 def test_the_same_boot_id_with_another_init_is_a_reboot() -> None:

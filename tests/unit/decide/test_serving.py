@@ -21,6 +21,7 @@ from .world import (
     NOW,
     REFUSED,
     Look,
+    began,
     both,
     container,
     decide,
@@ -179,14 +180,14 @@ def test_a_verdict_says_what_was_seen() -> None:
     assert failure is not None
     text = "a peer is silent on the fabric and requests fail, for 70 s (2 canary requests failed)"
     assert (failure.text, failure.evidence) == (text, ("10.0.0.2 does not answer spark1 on the fabric",))
-    assert decision.state.down_since == NOW - 90, "the outage began with the first failed request"
+    assert began(decision) == NOW - 90, "the outage began with the first failed request"
 
 
 def test_a_verdict_without_a_canary() -> None:
     decision = decide(serving(Watch(dead_since=NOW - 30)), both(DEAD))
     assert decision.state.failure is not None
     assert decision.state.failure.text == "the engine says that it is dead, for 30 s (no canary was needed)"
-    assert decision.state.down_since == NOW - 30
+    assert began(decision) == NOW - 30
 
 
 def test_facts_that_are_unread_are_no_evidence() -> None:

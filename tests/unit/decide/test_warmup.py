@@ -26,6 +26,7 @@ from .world import (
     both,
     container,
     decide,
+    down,
     ended,
     kinds,
     listening,
@@ -47,11 +48,12 @@ def warm(**outcome: Any) -> Outcome:
 
 
 def test_ready_is_a_correct_completion() -> None:
-    before = replace(WARMUP, down_since=NOW - 100, stages=(("ranks", NOW - 600),), digest="d9")
+    before = replace(WARMUP, outage=down(NOW - 100), stages=(("ranks", NOW - 600),), digest="d9")
     decision = decide(before, both(outcome=warm(ok=True)))
     after = decision.state
     assert (after.phase, after.serving_since, after.serving_since_wall) == (Phase.SERVE, NOW, 1.7e9)
-    assert (after.down_since, after.outage_s, after.warm_digest, after.stage) == (None, 100, "d9", None)
+    assert (after.outage, after.warm_digest, after.stage) == (None, "d9", None)
+    assert after.last_outage == replace(down(NOW - 100), ended=NOW, ended_wall=1.7e9, answered=1)
     assert decision.sentence == "serving: generation 1 answered after 10 min; it was down for 2 min"
     assert after.watch == Watch(canary_at=NOW, tokens_at=NOW)
 
@@ -59,14 +61,15 @@ def test_ready_is_a_correct_completion() -> None:
 @pytest.mark.parametrize(("before", "after"), [(None, 100.0), (7.0, 7.0)], ids=["this outage", "one long over"])
 def test_an_outage_belongs_to_its_own_failure(before: float | None, after: float) -> None:
     failure = Failure(0, FailureClass.TRANSIENT, "exit-0", "ended", NOW - 100, 0.0, outage_s=before)
-    served = decide(replace(WARMUP, failure=failure, down_since=NOW - 100), both(outcome=warm(ok=True))).state
+    served = decide(replace(WARMUP, failure=failure, outage=down(NOW - 100)), both(outcome=warm(ok=True))).state
     assert served.failure is not None
-    assert (served.failure.outage_s, served.outage_s) == (after, 100)
+    assert served.last_outage is not None
+    assert (served.failure.outage_s, served.last_outage.lasted_s(NOW)) == (after, 100)
 
 
 def test_a_first_start_ends_no_outage() -> None:
     decision = decide(replace(WARMUP, started_at=None), both(outcome=warm(ok=True)))
-    assert decision.state.outage_s is None
+    assert (decision.state.outage, decision.state.last_outage) == (None, None)
     assert decision.sentence == "serving: generation 1 answered after unknown time"
 
 

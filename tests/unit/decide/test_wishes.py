@@ -8,7 +8,7 @@ import pytest
 
 from sparkd.model.decision import Cause, Failure, FailureClass, Hold, Intent, Phase, State
 
-from .world import NOW, PAUSED, STOPPED, UP, away, both, container, decide, node, seen, serving, state
+from .world import NOW, PAUSED, STOPPED, UP, away, began, both, container, decide, down, node, seen, serving, state
 
 BUDGET = Hold(FailureClass.TRANSIENT, "budget", "used up", "release it", False)
 ACTIVE = [phase for phase in Phase if phase not in (Phase.STOPPED, Phase.PAUSED)]
@@ -16,12 +16,12 @@ ACTIVE = [phase for phase in Phase if phase not in (Phase.STOPPED, Phase.PAUSED)
 
 @pytest.mark.parametrize("phase", ACTIVE)
 def test_stop_ends_every_phase(phase: Phase) -> None:
-    before = state(phase, before=Phase.SERVE, hold=BUDGET, retry_at=NOW, failures=3, down_since=NOW - 9)
+    before = state(phase, before=Phase.SERVE, hold=BUDGET, retry_at=NOW, failures=3, outage=down(NOW - 9))
     decision = decide(before, both(), replace(STOPPED, restart=4, release=2))
     after = decision.state
     assert (after.phase, decision.reason, decision.actions) == (Phase.STOPPED, "stopping", ())
     assert decision.events == (("stopping", "stop asked"),)
-    assert (after.hold, after.retry_at, after.failures, after.down_since, after.before) == (None, None, 0, None, None)
+    assert (after.hold, after.retry_at, after.failures, after.outage, after.before) == (None, None, 0, None, None)
     assert (after.restart_done, after.release_done) == (4, 2)
 
 
@@ -36,8 +36,10 @@ def test_a_new_sparkd_does_not_report_an_old_stop_again(before: State) -> None:
 def test_a_stop_ends_the_outage_and_keeps_the_failure() -> None:
     """The next person to ask why was not there when it failed."""
     open_failure = Failure(1, FailureClass.TRANSIENT, "exit-0", "ended", NOW - 900, 0.0)
-    failed = state(Phase.BACKOFF, failure=open_failure, down_since=NOW - 1000)
-    assert decide(failed, seen(), STOPPED).state.failure == replace(open_failure, outage_s=1000.0)
+    failed = state(Phase.BACKOFF, failure=open_failure, outage=down(NOW - 1000, starts=2))
+    stopped = decide(failed, seen(), STOPPED).state
+    assert stopped.failure == replace(open_failure, outage_s=1000.0)
+    assert stopped.last_outage == replace(down(NOW - 1000, starts=2), ended=NOW, ended_wall=1.7e9, answered=None)
     told = replace(open_failure, outage_s=7.0)
     assert decide(state(Phase.SERVE, failure=told), seen(), STOPPED).state.failure == told
 
@@ -58,21 +60,21 @@ def test_a_restart_asked_before_a_stop_stays_undone() -> None:
 
 RESTARTED = [
     (serving(), NOW),
-    (serving(down_since=NOW - 50), NOW - 50),
+    (serving(outage=down(NOW - 50)), NOW - 50),
     (state(Phase.START_HEAD), None),
-    (state(Phase.WARMUP, down_since=NOW - 50), NOW - 50),
-    (state(Phase.BACKOFF, down_since=NOW - 50, retry_at=NOW + 99), NOW - 50),
+    (state(Phase.WARMUP, outage=down(NOW - 50)), NOW - 50),
+    (state(Phase.BACKOFF, outage=down(NOW - 50), retry_at=NOW + 99), NOW - 50),
     (state(Phase.HELD, hold=BUDGET, starts=(NOW - 5,)), None),
 ]
 
 
-@pytest.mark.parametrize(("before", "down_since"), RESTARTED, ids=lambda one: getattr(one, "phase", ""))
-def test_restart_is_free_at_once_and_once(before: State, down_since: float | None) -> None:
+@pytest.mark.parametrize(("before", "since"), RESTARTED, ids=lambda one: getattr(one, "phase", ""))
+def test_restart_is_free_at_once_and_once(before: State, since: float | None) -> None:
     asked = replace(UP, restart=1, by="milo")
     decision = decide(before, both(), asked)
     after = decision.state
     assert (after.phase, after.cause, after.hold, after.retry_at) == (Phase.PRECHECK, Cause.OPERATOR, None, None)
-    assert after.down_since == down_since, "an outage that goes on began earlier; a start that never served is none"
+    assert began(decision) == since, "an outage that goes on began earlier; a start that never served is none"
     assert decision.events == (("restart-asked", "restart asked"),)
     assert decide(after, both(), asked).reason != "restart"
 

@@ -12,6 +12,7 @@ from sparkd.model.check import Checked
 from sparkd.model.config import ContainerSpec, Deployment, Mount, Policy
 from sparkd.model.decision import Cause, Decision, Intent, Phase, State, Watch
 from sparkd.model.machine import Boot, DockerUnit, EngineProcess, Memory, Ping, Process, Socket
+from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Canary, Container, EngineMetrics, EngineView, NodeView, Outcome, Snapshot, Unknown
 
 NOW = 100_000.0
@@ -123,6 +124,16 @@ def serving(watch: Watch | None = None, **more: Any) -> State:
     recent = Watch(tokens=20.0, tokens_at=NOW - 5, canary_at=NOW - 30)
     known: dict[str, Any] = {"serving_since": NOW - 500, "ranks_started": (0, 1), "warm_digest": "d1"}
     return state(Phase.SERVE, watch=watch or recent, **known | more)
+
+
+def down(since: float, **more: Any) -> Outage:
+    """An outage that goes on, of generation 1."""
+    return replace(Outage(since, 1.7e9 - (NOW - since), 1, "exit-137", "rank 1 on spark2 was killed"), **more)
+
+
+def began(decision: Decision) -> float | None:
+    """When the outage that goes on after this decision began."""
+    return decision.state.outage.began if decision.state.outage is not None else None
 
 
 WORKERS, HEAD, WARMUP = state(Phase.START_WORKERS), state(Phase.START_HEAD), state(Phase.WARMUP)

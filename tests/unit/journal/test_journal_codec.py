@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkd.codec import Undecodable, decode, encode
-from sparkd.journal.moment import STATE_TIMES, WATCH_TIMES, Moment, shift_s, shifted
+from sparkd.journal.moment import OUTAGE_TIMES, STATE_TIMES, WATCH_TIMES, Moment, shift_s, shifted
 from sparkd.model.decision import Cause, Failure, FailureClass, Hold, Intent, Phase, State, Watch
+from sparkd.model.outage import Outage
 
 FULL = State(
     phase=Phase.BACKOFF,
@@ -22,6 +23,8 @@ FULL = State(
     hold=Hold(FailureClass.PERMANENT, "exit:127", "no such file", "fix it", heals_itself=True),
     failure=Failure(7, FailureClass.TRANSIENT, "rank-gone", "it is gone", 990.0, 1.8e9, rank=1, evidence=("a", "b")),
     starts=(1.0, 2.0),
+    outage=Outage(985.0, 1.8e9 - 15, 7, "rank-gone", "it is gone", unread_since=988.0),
+    last_outage=Outage(100.0, 1.7e9, 5, "operator", "restart asked", ended=160.0, ended_wall=1.7e9 + 60, answered=6),
     retry_at=1030.0,
     boots=(("spark1", "x:1"), ("spark2", "y:2")),
     ranks_started=(0, 1),
@@ -81,11 +84,12 @@ def test_what_is_no_record_at_all_is_refused(data: Any) -> None:
 # ------------------------------------------------------------------------------------------------------------ clocks
 
 NO_TIMES = {
-    State: {"since_wall", "serving_since_wall", "outage_s"},
+    State: {"since_wall", "serving_since_wall"},
     Watch: {"tokens"},
     Failure: {"wall", "outage_s"},
+    Outage: {"began_wall", "ended_wall", "unread_s"},
 }
-OTHER_TIMES = {State: {"starts", "stages"}, Watch: set[str](), Failure: {"at"}}
+OTHER_TIMES = {State: {"starts", "stages"}, Watch: set[str](), Failure: {"at"}, Outage: set[str]()}
 
 
 def holds_a_float(hint: Any) -> bool:
@@ -94,7 +98,9 @@ def holds_a_float(hint: Any) -> bool:
     return hint is float
 
 
-@pytest.mark.parametrize(("cls", "moved"), [(State, STATE_TIMES), (Watch, WATCH_TIMES), (Failure, ())])
+@pytest.mark.parametrize(
+    ("cls", "moved"), [(State, STATE_TIMES), (Watch, WATCH_TIMES), (Failure, ()), (Outage, OUTAGE_TIMES)]
+)
 def test_every_number_with_a_fraction_is_known_as_a_time_or_not(cls: type, moved: tuple[str, ...]) -> None:
     """A new time in State must be moved between boots; this fails until somebody decides about it."""
     floats = {name for name, hint in get_type_hints(cls).items() if holds_a_float(hint)}
@@ -116,6 +122,10 @@ def test_after_a_reboot_ages_are_what_the_wall_clock_says() -> None:
     assert after.stages[0][1] == pytest.approx(40.0 - 300 - 100)
     assert after.watch.dead_since == pytest.approx(40.0 - 300 - 15)
     assert after.watch.stuck_since is None
+    assert after.outage is not None
+    assert (loaded.at - after.outage.began, loaded.at - (after.outage.unread_since or 0)) == (315.0, 312.0)
+    assert after.last_outage is not None
+    assert after.last_outage.lasted_s(loaded.at) == 60.0
 
 
 @pytest.mark.parametrize("step_s", [-10 * 365 * 86400.0, -1.0, 0.0])

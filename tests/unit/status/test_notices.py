@@ -13,17 +13,21 @@ from status_world import NOW, SERVING, WALL, container, node, view
 from sparkd.metrics import Counters
 from sparkd.model.config import BrokenDeployment, Notify
 from sparkd.model.decision import Cause, Decision, Failure, FailureClass, Hold, Intent, Phase, State, Watch
+from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Snapshot, Unknown
 from sparkd.notify import Notification, Notifier, edges
 from sparkd.status import status
 
 FAILURE = Failure(14, FailureClass.TRANSIENT, "rank-gone", "rank 1 is gone", NOW, WALL)
-FAILED = replace(SERVING, phase=Phase.BACKOFF, failure=FAILURE, cause=Cause.CRASH, down_since=NOW - 5)
+LOST = Outage(NOW - 5, WALL - 5, 14, "rank-gone", "rank 1 is gone", "transient")
+OVER = replace(LOST, ended=NOW + 576, ended_wall=WALL + 576, answered=15)
+FAILED = replace(SERVING, phase=Phase.BACKOFF, failure=FAILURE, cause=Cause.CRASH, outage=LOST)
 AGAIN = replace(
     SERVING,
     generation=15,
     cause=Cause.CRASH,
     failure=replace(FAILURE, outage_s=581.0),
+    last_outage=OVER,
     serving_since_wall=WALL,
 )
 HOLD = Hold(FailureClass.PERMANENT, "exit:127", "the file is not there", "install it", False)
@@ -76,7 +80,7 @@ def test_failing_again_and_again_is_one_outage() -> None:
 
 
 def test_what_a_person_does_is_no_news() -> None:
-    restarting = replace(SERVING, phase=Phase.CLEANUP, cause=Cause.OPERATOR, down_since=NOW)
+    restarting = replace(SERVING, phase=Phase.CLEANUP, cause=Cause.OPERATOR, outage=replace(LOST, code="operator"))
     again = replace(SERVING, generation=15, cause=Cause.OPERATOR)
     assert kinds(shown(SERVING), shown(restarting), *phases(restarting, *RESTART), shown(again)) == []
     stopping = replace(SERVING, phase=Phase.STOPPED)
@@ -92,16 +96,43 @@ def test_a_start_that_a_person_asked_for_and_that_fails_is_told() -> None:
 
 
 def test_a_stop_in_the_middle_of_an_outage_ends_the_story_without_a_recovery() -> None:
-    stopped = replace(FAILED, phase=Phase.STOPPED, down_since=None)
+    stopped = replace(FAILED, phase=Phase.STOPPED, outage=None, last_outage=OVER)
     started = replace(stopped, phase=Phase.PRECHECK, cause=Cause.OPERATOR, failure=None)
     assert kinds(shown(SERVING), shown(FAILED), shown(stopped, STOPPED), shown(started), shown(SERVING)) == ["down"]
 
 
 def test_a_reboot_of_a_node_is_down_and_recovered_with_the_time_between() -> None:
-    rebooted = replace(SERVING, phase=Phase.PRECHECK, cause=Cause.BOOT, down_since=NOW - 100)
-    served = replace(SERVING, generation=15, cause=Cause.BOOT, serving_since_wall=WALL + 300)
+    lost = replace(LOST, began=NOW - 100, code="rebooted", text="spark2 rebooted")
+    rebooted = replace(SERVING, phase=Phase.PRECHECK, cause=Cause.BOOT, outage=lost)
+    over = replace(lost, ended=NOW + 300, ended_wall=WALL + 300, answered=15)
+    served = replace(SERVING, generation=15, cause=Cause.BOOT, last_outage=over)
     down, recovered = story(shown(SERVING), shown(rebooted), *phases(rebooted, *RESTART), shown(served))
     assert (down.kind, recovered.kind, recovered.outage_s) == ("down", "recovered", 400.0)
+
+
+def test_an_engine_that_answers_again_without_a_restart_recovers_by_its_own_record() -> None:
+    """It has served since ten minutes ago, and an older failure is told: neither says how long this one lasted."""
+    older = replace(SERVING, failure=replace(FAILURE, outage_s=581.0), last_outage=OVER)
+    lost = replace(LOST, began=NOW - 200, code="not-answering")
+    failing = replace(older, outage=lost, watch=Watch(canary_failing_since=NOW - 200, canary_failures=3))
+    over = replace(lost, ended=NOW - 20, ended_wall=WALL - 20, answered=14)
+    down, recovered = story(shown(older), shown(failing), shown(replace(older, last_outage=over)))
+    assert (down.kind, recovered.kind, recovered.outage_s) == ("down", "recovered", 180.0)
+
+
+def test_an_outage_is_not_recovered_from_by_an_adoption_but_by_the_answer_after_it() -> None:
+    adopting = replace(FAILED, phase=Phase.ADOPTING, before=Phase.SERVE)
+    adopted = replace(FAILED, phase=Phase.SERVE, generation=14)
+    assert not shown(adopted)["deployments"][0]["serving"]
+    assert kinds(shown(FAILED), shown(adopting), shown(adopted)) == []
+    assert kinds(shown(adopted), shown(AGAIN)) == ["recovered"]
+
+
+def test_what_nobody_could_tell_is_no_news() -> None:
+    unread = replace(SERVING, outage=replace(LOST, code="unread", unread_since=NOW - 5))
+    over = replace(LOST, code="unread", unread_s=25.0, ended=NOW + 20, ended_wall=WALL + 20, answered=14)
+    assert shown(unread)["deployments"][0]["serving"]
+    assert kinds(shown(SERVING), shown(unread), shown(replace(SERVING, last_outage=over))) == []
 
 
 def test_a_suspected_engine_is_down_before_anything_is_done_about_it() -> None:

@@ -13,10 +13,11 @@ from sparkd.decide.holds import HEALS
 from sparkd.model.config import BrokenDeployment
 from sparkd.model.decision import Decision, Failure, FailureClass, Hold, Intent, Phase, Planned, State, Watch
 from sparkd.model.machine import Process, Socket
+from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Canary, Container, Snapshot, Unknown
 from sparkd.model.view import DaemonFacts, eta_s, node_since, stage_seconds
-from sparkd.model.words import AWAITED, awaited, duration, headline
-from sparkd.status import rfc3339, status
+from sparkd.model.words import AWAITED, awaited, duration, headline, rfc3339
+from sparkd.status import status
 
 
 def only(found: dict[str, Any]) -> dict[str, Any]:
@@ -341,7 +342,8 @@ def test_the_verdict_names_what_matters_first() -> None:
     words = say(SERVING, daemon=old)
     assert words.startswith("sparkd itself has not looked for 1 min 35 s")
     assert "The journal cannot be written" in words
-    waiting = replace(SERVING, phase=Phase.BACKOFF, down_since=NOW - 42)
+    lost = Outage(NOW - 42, WALL - 42, 14, "rank-gone", "rank 1 is gone", "transient")
+    waiting = replace(SERVING, phase=Phase.BACKOFF, outage=lost)
     decision = Decision(waiting, (), "rank 1 is gone", "failed", next=Planned(NOW + 250, "group restart"))
     assert say(waiting, decisions={"ds4": decision}) == (
         "ds4 is NOT serving for 42 s: rank 1 is gone. Next: group restart in 4 min 10 s."
