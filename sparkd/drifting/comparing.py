@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sparkd import drift
+from sparkd.drift import said
 from sparkd.drift.difference import Difference
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.report import Drift
@@ -50,9 +51,13 @@ def in_order(findings: Iterable[Difference]) -> tuple[Difference, ...]:
 def _by_word_alone(known: Side, seen: Seen) -> Iterator[Difference]:
     """A rank of an unread node, by what its engine says: of all else nothing is known."""
     for form in seen.heard:
-        before = known.rank(form.rank)
+        before, missing = known.rank(form.rank), seen.unsaid.get(form.rank, {})
         if before is not None:
-            asked = RankForm(rank=form.rank, node=form.node, engine=before.engine, flags=before.flags, says=before.says)
+            flags = before.flags and {
+                name: one for name, one in before.flags.items() if said.given(name) not in missing
+            }
+            asked = RankForm(rank=form.rank, node=form.node, engine=before.engine, flags=flags, says=before.says)
+            asked = said.without(asked, missing)
             yield from drift.compare(replace(known, ranks=(asked,)), replace(seen.side, ranks=(form,)))
 
 

@@ -53,7 +53,7 @@ class Samples:
 
 def samples(text: str) -> Samples | Unread:
     """Unread: a page of more samples than any engine has."""
-    rows = []
+    rows: list[tuple[str, str, float | None]] = []
     for row in _rows(text):
         if len(rows) == MOST_SAMPLES:
             return Unread(f"more than {MOST_SAMPLES} samples")
