@@ -15,7 +15,8 @@ from sparkd.model.printed import REAL, document
 
 _NUMBER = re.compile(r"[-+]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][-+]?[0-9]{1,9})?")
 _SIZE = re.compile(rf"({REAL})([kKmMgGtT])")
-_SIZE_IN_JSON = re.compile(rf'("(?:[^"\\]|\\.)*")|\b({REAL}[kKmMgGtT])\b')
+_SIZE_IN_JSON = re.compile(rf'("(?:[^"\\]|\\.)*"?)|\b({REAL}[kKmMgGtT])\b')
+"""A string that is never closed is one as well: to look for its end from every quote in it would take the square of its length."""
 _PIECE = re.compile(r"\s*[\[{]|\s*[\w.'-]+\s*:")
 
 

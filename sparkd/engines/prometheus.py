@@ -25,9 +25,10 @@ class Samples:
     """None: it stands there and is no finite number."""
 
     def _values(self, name: str) -> list[float] | Unread:
+        """Of an engine's figures, none of which goes below zero."""
         values = [value for row, _, value in self.rows if row == name]
-        finite = [value for value in values if value is not None]
-        return finite if len(finite) == len(values) else Unread(f"{name} is no number")
+        counts = [value for value in values if value is not None and value >= 0]
+        return counts if len(counts) == len(values) else Unread(f"{name} is no number from zero on")
 
     def total(self, name: str) -> float | None | Unread:
         """Sum over all series (one per engine with data parallelism), or None when there is no such name."""

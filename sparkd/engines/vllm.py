@@ -225,7 +225,7 @@ def _counted(page: Samples, *names: str) -> float | None | Unread:
     for name in names:
         value = page.total(name) if name not in _SHARES else page.highest(name)
         if value is not None:
-            counts = isinstance(value, Unread) or 0 <= value <= _MOST
+            counts = isinstance(value, Unread) or value <= _MOST
             return value if counts else Unread(f"{name} is {value:g}, which no counter is")
     return None
 

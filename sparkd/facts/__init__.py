@@ -44,8 +44,14 @@ class Fact(Generic[T]):
     """node | docker"""
 
 
+LONGEST_WHY = 300
+
+
 class FactError(ValueError):
     """The text is not what this fact is read from. The message says in one clause what is wrong, for `Unknown.why`."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why if len(why) <= LONGEST_WHY else f"{why[:LONGEST_WHY]}…")  # it quotes what was printed
 
 
 def lines(text: str) -> Iterator[str]:
