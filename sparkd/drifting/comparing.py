@@ -28,7 +28,7 @@ def with_known(known: Side, seen: Seen, at: float, seconds: float) -> Drift:
         ended=seen.ended,
         asleep=seen.asleep,
         flags_by=seen.flags_by,
-        not_compared=(*drift.not_compared(side, seen.side), *_unsaid(seen)),
+        not_compared=(*drift.not_compared(side, seen.side), *unsaid(seen)),
     )
 
 
@@ -61,7 +61,8 @@ def _by_word_alone(known: Side, seen: Seen) -> Iterator[Difference]:
             yield from drift.compare(replace(known, ranks=(asked,)), replace(seen.side, ranks=(form,)))
 
 
-def _unsaid(seen: Seen) -> Iterator[str]:
+def unsaid(seen: Seen) -> Iterator[str]:
+    """What of its running ranks could not be read, one clause each: it is neither compared nor recorded."""
     for rank, missing in seen.unsaid.items():
         for key, why in missing.items():
             if why != NOT_RUNNING:

@@ -43,9 +43,10 @@ def test_what_one_rank_prints_costs_what_it_says_of_itself_and_nothing_else(fold
 
         code, said = ctl("bless", "-m", "with one rank that prints too much")
         assert code == 0, said
+        assert "It does not hold --seed by its log of rank 1: a number of more than 20 digits" in said
         kept = ctl("known-good", "show")[1]
         assert DIGITS[:50] not in kept
-        assert "quantization: \"?\"" in kept, "what else it says is recorded"
+        assert 'quantization: "?"' in kept, "what else it says is recorded"
         found = drift()
         assert (found["unread"], found["findings"]) == ({}, [])
         told = [one for one in found["not_compared"] if "of rank 1" in one]

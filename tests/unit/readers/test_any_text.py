@@ -76,7 +76,23 @@ MONSTERS = (
         "null",
     ),
 )
-LEAVES = (None, True, -1, 0.5, 1e308, 10**19, 10**30, "", "x", "²", [], {}, [[]], {"a": None}, ["\ud800"])
+LEAVES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0.5,
+    1e308,
+    10**19,
+    10**30,
+    "",
+    "x",
+    "²",
+    [],
+    {},
+    [[]],
+    {"a": None},
+    ["\ud800"],
+)
 
 
 def _modules(package: Any) -> Iterator[Any]:
