@@ -106,12 +106,13 @@ def processes(scene: Scene) -> Iterator[Process]:
         seen: tuple[Program, ...] | Unknown = scene.fact(node, PROGRAMS)
         if isinstance(found, Found):
             kept = found.container or {}
+            state = kept.get("State")
             yield Process(
                 rank=rank,
                 node=node,
                 owner=found.program.owner,
                 container=str(kept["Id"]) if kept else ours,
-                started=str((kept.get("State") or {}).get("StartedAt", "")),
+                started=str(state.get("StartedAt", "")) if isinstance(state, Mapping) else "",
             )
         elif ours is not None and (isinstance(found, Unread) or isinstance(seen, Unknown)):
             yield Process(rank=rank, node=node, owner=ours, container=ours, started="")
