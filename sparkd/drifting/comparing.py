@@ -11,7 +11,8 @@ from sparkd.drift.difference import Difference
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.report import Drift
 from sparkd.importers.around import NOT_RUNNING, OF_WHAT_RUNS, without
-from sparkd.importers.live import Seen, beside
+from sparkd.importers.live import beside
+from sparkd.importers.seen import Seen
 
 
 def with_known(known: Side, seen: Seen, at: float, seconds: float) -> Drift:

@@ -14,7 +14,7 @@ from sparkd import clock
 from sparkd.drifting.comparing import unsaid
 from sparkd.drifting.speed import ACCEPTANCE, FIRST, RATE, Sample, accepted
 from sparkd.drifting.store import MAX_FILE_BYTES, Record, Store
-from sparkd.importers.live import Seen
+from sparkd.importers.seen import Seen
 from sparkd.model.action import SendCanary, WarmUp
 from sparkd.model.config import Deployment
 from sparkd.model.decision import Phase, State

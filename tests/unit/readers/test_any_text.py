@@ -3,11 +3,9 @@ returns a value, or raises the one error that it documents. A new reader is amon
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import inspect
 import json
-import math
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -17,15 +15,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from monsters import DIGITS, MONSTERS, checked
 
 import sparkd.engines
 import sparkd.facts
-from sparkd.drift.argv import read_argv
-from sparkd.drift.difference import Difference, Severity
-from sparkd.drift.form import RankForm, Side
-from sparkd.drift.known_good import as_yaml
 from sparkd.engines import ENGINES
-from sparkd.engines.flags import shipped
 from sparkd.model.printed import document
 
 TESTS = Path(__file__).parents[2]
@@ -33,49 +27,6 @@ RECORDED = {
     **{text: text.parent.name for text in sorted((TESTS / "facts/recorded").glob("*/*.txt"))},
     **dict.fromkeys(sorted((TESTS / "unit/engines/recorded").glob("*.log")), "engines"),
 }
-DIGITS = "9" * 5000
-DEEP = "[" * 10_000 + "]" * 10_000
-MONSTERS = (
-    *(
-        "",
-        "\n",
-        "\0",
-        "\ud800",
-        "\u2028",
-        "²",
-        "٣",
-        "-",
-        "1_000",
-        "0x1f",
-        "nan",
-        "inf",
-        "-inf",
-        "1e999",
-        "-1e999",
-        "1e308",
-    ),
-    *(
-        DIGITS,
-        f"-{DIGITS}",
-        f"{DIGITS}.5",
-        f"0.{DIGITS}",
-        "x" * 100_000,
-        " " * 20_000,
-        DEEP,
-        '{"a":' * 2000,
-        "{" * 5000,
-    ),
-    *(
-        "%i" * 40 + "X",
-        "\x1b[2J\r\x07",
-        "a\nb",
-        ' ; argv[]=" ; start_time=' * 500,
-        "}" * 5000,
-        '\\"' * 5000,
-        "None",
-        "null",
-    ),
-)
 LEAVES: tuple[Any, ...] = (
     None,
     True,
@@ -156,25 +107,6 @@ def tried(reads: Callable[[str], object], text: str) -> object:
     return None
 
 
-def checked(value: Any) -> None:
-    """Can it be worked with: printed, added up, compared with itself?"""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            checked(getattr(value, field.name))
-    elif isinstance(value, Mapping):
-        for key, one in value.items():
-            checked(key)
-            checked(one)
-    elif isinstance(value, list | tuple | frozenset):
-        for one in value:
-            checked(one)
-    elif isinstance(value, float):
-        assert not math.isnan(value)
-    elif isinstance(value, int):
-        float(value)
-        str(value * 1024)
-
-
 def test_the_readers_are_found() -> None:
     facts = {f"facts.{folder.name}.parse" for folder in (TESTS / "facts/recorded").iterdir()}
     methods = {f"vllm.{name}" for name in ("metrics", "findings", "arguments", "in_use", "stage")}
@@ -247,22 +179,6 @@ def _with(value: Any, place: tuple[Any, ...], leaf: Any) -> Any:
 
 def _cut(text: str) -> Iterator[str]:
     yield from (text[: len(text) * part // 8] for part in range(8))
-
-
-@pytest.mark.parametrize("monster", MONSTERS, ids=lambda text: repr(text[:12]))
-def test_a_command_line_of_monsters_can_be_kept_and_shown(monster: str) -> None:
-    """Whoever starts an engine on a node writes its words: a record and an answer are made of what is read from them."""
-    table = shipped("vllm")
-    kinds = {flag.kind: f"--{name}" for name, flag in table.flags.items()}
-    words = [
-        monster,
-        *(word for flag in kinds.values() for word in (flag, monster, f"{flag}={monster}K", f"{flag}.a.b", monster)),
-    ]
-    for part in (words, words[::-1], [f"{word}k" for word in words], [f'{{"a": {word}K}}' for word in words]):
-        found = read_argv(["serve", *part, "--unheard-of", monster], table)
-        checked(found.flags)
-        as_yaml(Side(label="l", kind="live", ranks=(RankForm(model=found.model, flags=found.flags),)), {})
-        json.dumps(Difference(severity=Severity.SLOWS, kind="flag", name="x", known=found.flags, live=None).as_json())
 
 
 PIECES = (*MONSTERS[:30], "vllm:generation_tokens_total ", "non-default args: {'a': ", "\n", " ", "=", ",", "}")
