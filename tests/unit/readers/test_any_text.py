@@ -57,8 +57,10 @@ SHAPES = (
         "Now=1\n\nId=a\nNRestarts=@\nStartLimitBurst=@\n",
     ),
     *("non-default args: {'a': @, 'b': [@, '@'], '@': 1}", "Using max model len @", "Launching vLLM (v@) headless"),
-    'vllm:generation_tokens_total{engine="@"} @\nvllm:cache_config_info{num_gpu_blocks="@",block_size="@"} 1\n',
-    'vllm:spec_decode_num_drafts_total 5\nvllm:spec_decode_num_accepted_tokens_per_pos_total{position="@"} @\n',
+    *("vllm:generation_tokens_total @\n", 'vllm:generation_tokens_total{engine="@"} 1\n'),
+    'vllm:prompt_tokens_total 1\nvllm:cache_config_info{num_gpu_blocks="@",block_size="16"} 1\n',
+    "vllm:prompt_tokens_total 1\nvllm:spec_decode_num_drafts_total 5\n"
+    'vllm:spec_decode_num_accepted_tokens_per_pos_total{position="@"} 1\n',
 )
 """How a monster stands in a text."""
 
