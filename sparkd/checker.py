@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 
 from sparkd import clock
 from sparkd.asking import Asking, beside
+from sparkd.boundary import bounded
 from sparkd.checks import CHECKS, drift, run
 from sparkd.checks.scene import Scene
 from sparkd.drift.report import Drift
@@ -19,6 +20,7 @@ from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State
 from sparkd.model.machine import Boot
+from sparkd.model.printed import Unread
 from sparkd.model.snapshot import Snapshot, Unknown
 from sparkd.observe.survey import Surveyor
 
@@ -34,6 +36,11 @@ BUG = Finding(
     text="the checks themselves failed: a bug in sparkd",
     fix="journalctl -u sparkd shows its trace; please report it",
 )
+
+
+def _bug(found: Unread) -> Finding:
+    """Of one check, which costs the others nothing."""
+    return replace(BUG, text=found.why)
 
 
 async def _nothing_recorded(_: Scene) -> Drift | None:
@@ -124,4 +131,6 @@ class Checker:
             boot = scene.nodes[node].boot
             if isinstance(boot, Boot):
                 self.boots[node] = (boot.identity, boots)
-        return Checked(began, clock.now() - began, run.evaluate(checks, scene, said))
+        found = [bounded(f"check {check.code}", run.evaluate, [check], scene, said) for check in checks]
+        findings = [(_bug(one),) if isinstance(one, Unread) else one for one in found]
+        return Checked(began, clock.now() - began, tuple(finding for of_check in findings for finding in of_check))

@@ -11,6 +11,7 @@ from sparkd.checks.scene import Answer, Ask, Check, Scene, Text, Trouble
 from sparkd.model.check import Level
 from sparkd.model.config import Deployment
 from sparkd.model.place import where
+from sparkd.model.printed import document
 from sparkd.model.snapshot import Unknown
 
 ABSENT = object()
@@ -64,7 +65,7 @@ def _counted(node: str, marker: Mapping[str, Any], text: str, source: str) -> It
 def _valued(node: str, marker: Mapping[str, Any], text: str, source: str) -> Iterator[Trouble]:
     key, wanted = str(marker.get("key", "")), marker.get("equals")
     try:
-        found = at(json.loads(text), key)
+        found = at(document(text), key)
     except ValueError:
         yield Trouble(node, f"{marker['path']} in {source} is no JSON", "look at the file")
         return
@@ -87,7 +88,7 @@ def same(found: Any, wanted: Any) -> bool:
     """`10000000` and `10000000.0` are one number; the loader may have kept a number's spelling."""
     try:
         return float(found) == float(wanted)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return str(found) == str(wanted)
 
 

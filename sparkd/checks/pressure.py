@@ -12,6 +12,7 @@ from sparkd.facts.pressure import PRESSURE, Killer, Pressure
 from sparkd.model.check import Level
 from sparkd.model.decision import FailureClass
 from sparkd.model.machine import Holders, is_container
+from sparkd.model.printed import REAL, real
 from sparkd.model.size import spoken
 from sparkd.model.snapshot import NodeView, Unknown
 
@@ -19,7 +20,7 @@ SOME_60, FULL_60 = 20.0, 5.0
 """Percent of the last minute. Loading weights from a disk makes a few percent of `some`; `full` means that all stood."""
 TENANT_BYTES = 4 << 30
 EARLYOOM_PERCENT = 10.0
-_FLOOR = re.compile(r"(soft|hard)_threshold_min_mem\s*=\s*([\d.]+)\s*(%|M)")
+_FLOOR = re.compile(rf"(soft|hard)_threshold_min_mem\s*=\s*({REAL})\s*(%|M)")
 
 
 def evaluate(scene: Scene) -> Iterator[Trouble]:
@@ -68,10 +69,10 @@ def _earlyoom(argv: tuple[str, ...], total: int) -> int | None:
     for word, value in zip(argv, (*argv[1:], ""), strict=True):
         name, attached = word[:2], word[2:] or value
         if name in ("-m", "-M"):
-            try:
-                given[name] = float(attached.partition(",")[0])
-            except ValueError:
+            amount = real(attached.partition(",")[0])
+            if amount is None:  # a title of anybody's: `earlyoom -m inf`
                 return None
+            given[name] = amount
     floors = [given["-m"] * total / 100] if "-m" in given else []
     floors += [given["-M"] * 1024] if "-M" in given else []
     return int(min(floors, default=EARLYOOM_PERCENT * total / 100))

@@ -49,6 +49,8 @@ class Record(NamedTuple):
     text: str = ""
     deployment_file: str | None = None
     file: str = ""
+    not_read: tuple[str, ...] = ()
+    """Of a bless: what of the ranks could not be read, and is not in the record."""
 
 
 class Records(NamedTuple):

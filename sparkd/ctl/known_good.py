@@ -106,6 +106,8 @@ def bless(api: Api, name: str | None, generation: int | None, note: str, as_json
         print(json.dumps(raw, indent=2))
     else:
         say(f"Generation {found.generation} of {found.deployment} is what everything is compared with from now on.")
+        for why in found.not_read:
+            say(f"It does not hold {why}")
     return 0
 
 

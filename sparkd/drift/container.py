@@ -11,6 +11,7 @@ from typing import Any
 
 from sparkd.drift.values import path
 from sparkd.model.config import ContainerSpec
+from sparkd.model.printed import whole
 
 FROM_IMAGE = ("user", "workdir", "entrypoint")
 """Where nobody says them the image does, and a running container shows the image's."""
@@ -66,7 +67,8 @@ def _device(text: str) -> str:
 def _limit(limit: Any) -> Any:
     """`-1` and `-1:-1` are one limit."""
     soft, _, hard = str(limit).partition(":")
-    return int(soft) if soft == (hard or soft) and soft.lstrip("-").isdigit() else f"{soft}:{hard or soft}"
+    number = whole(soft) if soft == (hard or soft) else None
+    return f"{soft}:{hard or soft}" if number is None else number
 
 
 def of_spec(c: ContainerSpec, wants_gpus: bool, size: Mapping[str, int | None]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ A `--config` file, a wrapper or a default changes what runs and no word of the c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sparkd.drift.difference import Difference, Severity
@@ -14,6 +15,7 @@ from sparkd.drift.rules import MUST_AGREE
 from sparkd.drift.values import by_kind, plain, same
 from sparkd.drift.veil import hides
 from sparkd.engines.flags import Flag, FlagTable
+from sparkd.model.printed import Unread
 
 GIVEN, IN_USE = "given", "in-use"
 """Parts of a form's `says`: what its parser was given that is no default; what became of flags, and its version."""
@@ -21,7 +23,46 @@ SUFFIX = " in use"
 SERVED = f"served-model-name{SUFFIX}"
 """It is the model's own where no name was given."""
 
+REST = "rest"
+"""Beside them in what was heard: what else could not be read, a page or the whole log. No form has it."""
+
 Flags = Mapping[str, Any]
+
+_WHAT = {GIVEN: "--{} by its log", IN_USE: f"{{}}{SUFFIX}", REST: "{}"}
+"""Part -> how a value of it is called, for people; `without` goes by the same words."""
+
+
+def heard(words: Flags) -> dict[str, dict[str, Any]]:
+    """The part of an engine's words that could be read, for a form."""
+    return {
+        part: {name: value for name, value in found.items() if not isinstance(value, Unread)}
+        for part, found in words.items()
+        if part != REST
+    }
+
+
+def unheard(words: Flags) -> Iterator[tuple[str, str]]:
+    """What is in an engine's words and could not be read, and why."""
+    for part, found in words.items():
+        yield from ((_WHAT[part].format(name), value.why) for name, value in found.items() if isinstance(value, Unread))
+
+
+def given(name: str) -> str:
+    """How `unheard` calls a flag that the log says was given."""
+    return _WHAT[GIVEN].format(name)
+
+
+def without(form: RankForm, keys: Collection[str]) -> RankForm:
+    """A form whose engine does not say what `unheard` of another one has."""
+    if not form.says:
+        return form
+    says = {
+        part: {name: value for name, value in found.items() if _WHAT.get(part, "").format(name) not in keys}
+        if isinstance(found, Mapping)
+        else found
+        for part, found in form.says.items()
+    }
+    return replace(form, says=says)
 
 
 def both(known: RankForm, live: RankForm, table: FlagTable) -> tuple[Flags | None, Flags | None]:

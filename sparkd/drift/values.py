@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import posixpath
 import re
@@ -12,10 +11,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from sparkd.engines.flags import JSON_KINDS, Flag
+from sparkd.model.printed import REAL, document
 
-_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
-_SIZE_IN_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|\b(\d+(?:\.\d+)?[kKmMgGtT])\b')
+_NUMBER = re.compile(r"[-+]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][-+]?[0-9]{1,9})?")
+_SIZE = re.compile(rf"({REAL})([kKmMgGtT])")
+_SIZE_IN_JSON = re.compile(rf'("(?:[^"\\]|\\.)*"?)|\b({REAL}[kKmMgGtT])\b')
+"""A string that is never closed is one as well: to look for its end from every quote in it would take the square of its length."""
 _PIECE = re.compile(r"\s*[\[{]|\s*[\w.'-]+\s*:")
 
 
@@ -53,12 +54,9 @@ def amount(text: str) -> int | float | None:
     if match is None:
         return number(text)
     power = "kmgt".index(match[2].lower()) + 1
-    try:
-        if match[2].islower():
-            return int(float(match[1]) * 1000**power)
-        return int(match[1]) * 1024**power if "." not in match[1] else None
-    except (OverflowError, ValueError):
-        return None  # more digits than any number has
+    if match[2].islower():
+        return int(float(match[1]) * 1000**power)
+    return int(match[1]) * 1024**power if "." not in match[1] else None
 
 
 def path(text: str) -> str:
@@ -69,8 +67,8 @@ def path(text: str) -> str:
 def from_json(text: str) -> Any:
     """The value of a JSON text, or NotJson."""
     try:
-        return plain(json.loads(_SIZE_IN_JSON.sub(_spelled_out, text)))
-    except (ValueError, RecursionError):
+        return plain(document(_SIZE_IN_JSON.sub(_spelled_out, text)))
+    except ValueError:
         return NotJson(text, _PIECE.match(text) is not None and '"' not in text)
 
 

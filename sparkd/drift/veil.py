@@ -15,11 +15,12 @@ SHORTEST = 6
 """A value shorter than this would be found inside ordinary words."""
 
 _NAMED = re.compile(
-    rf"(?<![\w-])((?:[\w-]*(?:{'|'.join(ending.replace('_', '[_-]') for ending in SECRET_ENDINGS)}))[\"']?\s*[=:\s]\s*)"
-    r"(\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s\"'`;&|<>,}]+)",
+    rf"(?<![\w-])((?:[\w-]*(?:{'|'.join(ending.replace('_', '[_-]') for ending in SECRET_ENDINGS)}))[\"']?(?:\s*[=:]\s*|\s+))"
+    r"(\"(?:[^\"\\]|\\.)*\"?|'[^']*'?|[^\s\"'`;&|<>,}]+)",
     re.IGNORECASE,
 )
-"""A secret's name and its value in any text: `export HF_TOKEN=…`, `--api-key …`, `"access_key": "…"`."""
+"""A secret's name and its value in any text: `export HF_TOKEN=…`, `--api-key …`, `"access_key": "…"`. A quote that is never
+closed hides the rest: to try each quote anew would take the square of the text's length."""
 
 _IN_ADDRESS = re.compile(r"(?<=://)([^\s/:@'\"]*:)[^\s/@'\"]+(?=@)")
 """The password in `postgres://user:password@host`."""

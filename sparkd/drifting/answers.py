@@ -13,6 +13,7 @@ from sparkd.checks.build_metadata import values
 from sparkd.drift import between
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.report import Drift
+from sparkd.drifting.comparing import unsaid
 from sparkd.drifting.drifter import Drifter, NothingToCompare, not_recorded
 from sparkd.drifting.store import NotRead, Record, chosen
 from sparkd.importers.around import metadata
@@ -128,9 +129,9 @@ class Drifts:
             record = replace(known, pinned=True, note=note or known.note)
             await self._kept(self._drifter.store.write(record))
             await self._drifter.recording.recorded(self.name, record)
-        else:
-            record = await self._bless_now(note)
-        return {"schema": 1, **record.as_json()}
+            return {"schema": 1, **record.as_json(), "not_read": []}
+        record, not_read = await self._bless_now(note)
+        return {"schema": 1, **record.as_json(), "not_read": not_read}
 
     async def _kept(self, keeping: Awaitable[T]) -> T:
         try:
@@ -142,7 +143,8 @@ class Drifts:
                 "its disk, or the rights of its folder",
             ) from error
 
-    async def _bless_now(self, note: str) -> Record:
+    async def _bless_now(self, note: str) -> tuple[Record, list[str]]:
+        """The record, and what of the ranks could not be read and is not in it."""
         supervisor, name = self.supervisor, self.name
         state, running = supervisor.states[name], supervisor.ledger.running(name)
         if state.phase is not Phase.SERVE or state.watch.alarmed:
@@ -153,7 +155,8 @@ class Drifts:
             unread = "; ".join(f"{node}: {why}" for node, why in seen.unread.items()) or "not all of its ranks run"
             raise Conflict(f"{name} cannot be read whole now ({unread})", "ask again in a moment")
         wanted, keep = supervisor.deployments[name], self._drifter.recording.keep
-        return await self._kept(keep(running, state.generation, seen, wanted, note or None, pinned=True))
+        record = await self._kept(keep(running, state.generation, seen, wanted, note or None, pinned=True))
+        return record, list(unsaid(seen))
 
     async def _record(self, generation: int) -> Record:
         store = self._drifter.store

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sparkd import drift
+from sparkd.drift import said
 from sparkd.drift.difference import Difference
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.report import Drift
 from sparkd.importers.around import NOT_RUNNING, OF_WHAT_RUNS, without
-from sparkd.importers.live import Seen, beside
+from sparkd.importers.live import beside
+from sparkd.importers.seen import Seen
 
 
 def with_known(known: Side, seen: Seen, at: float, seconds: float) -> Drift:
@@ -27,7 +29,7 @@ def with_known(known: Side, seen: Seen, at: float, seconds: float) -> Drift:
         ended=seen.ended,
         asleep=seen.asleep,
         flags_by=seen.flags_by,
-        not_compared=(*drift.not_compared(side, seen.side), *_unsaid(seen)),
+        not_compared=(*drift.not_compared(side, seen.side), *unsaid(seen)),
     )
 
 
@@ -50,13 +52,18 @@ def in_order(findings: Iterable[Difference]) -> tuple[Difference, ...]:
 def _by_word_alone(known: Side, seen: Seen) -> Iterator[Difference]:
     """A rank of an unread node, by what its engine says: of all else nothing is known."""
     for form in seen.heard:
-        before = known.rank(form.rank)
+        before, missing = known.rank(form.rank), seen.unsaid.get(form.rank, {})
         if before is not None:
-            asked = RankForm(rank=form.rank, node=form.node, engine=before.engine, flags=before.flags, says=before.says)
+            flags = before.flags and {
+                name: one for name, one in before.flags.items() if said.given(name) not in missing
+            }
+            asked = RankForm(rank=form.rank, node=form.node, engine=before.engine, flags=flags, says=before.says)
+            asked = said.without(asked, missing)
             yield from drift.compare(replace(known, ranks=(asked,)), replace(seen.side, ranks=(form,)))
 
 
-def _unsaid(seen: Seen) -> Iterator[str]:
+def unsaid(seen: Seen) -> Iterator[str]:
+    """What of its running ranks could not be read, one clause each: it is neither compared nor recorded."""
     for rank, missing in seen.unsaid.items():
         for key, why in missing.items():
             if why != NOT_RUNNING:

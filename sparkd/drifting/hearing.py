@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,12 +12,14 @@ import anyio
 from sparkd import clock, http
 from sparkd.act.canary import API_KEY
 from sparkd.act.hands import ActionFailed, Hands
+from sparkd.boundary import bounded
 from sparkd.checks.scene import Scene
-from sparkd.drift.said import GIVEN, IN_USE
-from sparkd.engines import ENGINES, base_url
+from sparkd.drift.said import GIVEN, IN_USE, REST
+from sparkd.engines import ENGINES, Engine, base_url
 from sparkd.errors import SparkdError
 from sparkd.importers.mains import Process, processes
 from sparkd.model.config import Deployment
+from sparkd.model.printed import Unread, document
 from sparkd.model.snapshot import Unknown
 from sparkd.observe.unknowns import NodeAccess
 
@@ -27,7 +28,7 @@ FIRST_LINES = 600
 HEAR_S = 3.0
 
 Words = dict[str, dict[str, Any]]
-"""GIVEN and IN_USE -> name -> value."""
+"""GIVEN and IN_USE -> name -> value, or Unread; REST -> what else of it could not be read."""
 
 
 @dataclass(slots=True)
@@ -50,15 +51,19 @@ class Hearing:
         return found
 
     async def _of(self, scene: Scene, process: Process) -> Words | Unknown:
-        engine, pages = ENGINES[scene.deployment.engine], dict[str, Any]()
+        engine, pages, rest = ENGINES[scene.deployment.engine], dict[str, Any](), dict[str, Any]()
         async with anyio.create_task_group() as group:
             if process.rank == 0:
-                group.start_soon(self._pages, scene, pages)
+                group.start_soon(self._pages, scene, pages, rest)
             lines = await self._log(scene.deployment, process)
-        if isinstance(lines, Unknown):
-            return {IN_USE: pages} if pages else lines
-        arguments = engine.arguments(lines)
-        return {**({} if arguments is None else {GIVEN: arguments}), IN_USE: {**engine.in_use(lines), **pages}}
+        log = lines if isinstance(lines, Unknown) else bounded(f"log of rank {process.rank}", _words, engine, lines)
+        if isinstance(log, Unknown | Unread):
+            if not pages:
+                return Unknown(log.why, clock.now())
+            rest["its log"] = Unread(log.why)
+            return {IN_USE: pages, REST: rest}
+        words = {**log, IN_USE: {**log[IN_USE], **pages}}
+        return {**words, REST: rest} if rest else words
 
     async def _log(self, deployment: Deployment, process: Process) -> list[str] | Unknown:
         if process.container is None:
@@ -73,8 +78,9 @@ class Hearing:
             return Unknown(f"no answer in {HEAR_S:g} s", clock.now())
         return [line.text for line in found]
 
-    async def _pages(self, scene: Scene, into: dict[str, Any]) -> None:
-        """Each page on its own: most engines do not have all of them, and a late one costs itself alone."""
+    async def _pages(self, scene: Scene, into: dict[str, Any], rest: dict[str, Any]) -> None:
+        """Each page on its own: most engines do not have all of them, and a late one costs itself alone. `rest`: those that
+        say something that cannot be read."""
         deployment, engine = scene.deployment, ENGINES[scene.deployment.engine]
         try:
             token = await self.hands(deployment.name).secret(API_KEY) if API_KEY in deployment.secrets else None
@@ -84,18 +90,27 @@ class Hearing:
         async def page(path: str) -> None:
             try:
                 status, text = await http.page(base_url(deployment, scene.cluster.nodes), path, HEAR_S / 2, token)
-                into.update(engine.page(path, json.loads(text)) if status == 200 else {})
-            except (SparkdError, ValueError, RecursionError):
-                return  # not up yet, frozen, or another program's: its state is other people's business
+            except SparkdError:
+                return  # not up yet, or frozen: its state is other people's business
+            read = bounded(f"page {path}", lambda: engine.page(path, document(text))) if status == 200 else {}
+            if isinstance(read, Unread):
+                rest[f"its page {path}"] = read
+            else:
+                into.update(read)
 
         async with anyio.create_task_group() as group:
             for path in engine.pages:
                 group.start_soon(page, path)
 
 
+def _words(engine: Engine, lines: list[str]) -> Words:
+    arguments = engine.arguments(lines)
+    return {**({} if arguments is None else {GIVEN: arguments}), IN_USE: engine.in_use(lines)}
+
+
 def _unix(started: str) -> float | None:
     """Docker's time of a start; an older life of the same container has its lines before it."""
     try:
         return datetime.fromisoformat(started).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

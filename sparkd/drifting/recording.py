@@ -11,9 +11,10 @@ import anyio
 import structlog
 
 from sparkd import clock
+from sparkd.drifting.comparing import unsaid
 from sparkd.drifting.speed import ACCEPTANCE, FIRST, RATE, Sample, accepted
 from sparkd.drifting.store import MAX_FILE_BYTES, Record, Store
-from sparkd.importers.live import Seen
+from sparkd.importers.seen import Seen
 from sparkd.model.action import SendCanary, WarmUp
 from sparkd.model.config import Deployment
 from sparkd.model.decision import Phase, State
@@ -175,6 +176,8 @@ class Recording:
         )
         source = await anyio.to_thread.run_sync(_source, deployment, wanted)
         await self.store.write(record, source)
+        if unread := list(unsaid(seen)):
+            log.warning("recorded without what could not be read", deployment=deployment.name, unread=unread)
         self._done[deployment.name] = generation
         await self.recorded(deployment.name, record)
         return record

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from sparkd.model.config import Deployment, Node
 from sparkd.model.machine import Socket
+from sparkd.model.printed import Unread
 from sparkd.model.snapshot import EngineMetrics
 
 
@@ -32,7 +33,8 @@ class MemoryNeed:
 
 
 class Engine(Protocol):
-    """One engine. Everything is pure; nothing raises on what an engine prints, however odd."""
+    """One engine. Everything is pure; nothing raises on what an engine prints, however odd: where a value is and cannot be read,
+    Unread stands in its place."""
 
     @property
     def name(self) -> str: ...
@@ -89,19 +91,20 @@ class Engine(Protocol):
         ...
 
     def arguments(self, lines: Iterable[str]) -> dict[str, Any] | None:
-        """Flag -> value, as the first lines of its log say what it was given; None where they do not."""
+        """Flag -> value (or Unread), as the first lines of its log say what it was given; None where they do not."""
         ...
 
     def in_use(self, lines: Iterable[str]) -> dict[str, Any]:
-        """Flag -> what became of it, and `version`, by its log."""
+        """Flag -> what became of it (or Unread), and `version`, by its log."""
         ...
 
     def page(self, path: str, answer: Any) -> dict[str, Any]:
         """The same by one of `pages`."""
         ...
 
-    def metrics(self, text: str) -> EngineMetrics | None:
-        """Progress from the engine's metrics page, by presence; None when the page shows no token counter."""
+    def metrics(self, text: str) -> EngineMetrics | None | Unread:
+        """Progress from the engine's metrics page, by presence; None when the page shows no token counter, Unread when one of them
+        is no number: `nan` is another than itself, and would be progress at every look."""
         ...
 
     def completion(self, deployment: Deployment, prompt: str, max_tokens: int) -> tuple[str, dict[str, Any]]:

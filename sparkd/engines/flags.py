@@ -13,6 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from sparkd.model.printed import document
+
 SHIPPED = {"vllm": "0.32"}
 """Engine -> the version whose table ships."""
 
@@ -82,12 +84,12 @@ class FlagTable:
 def parse_table(text: str, own: bool = False) -> FlagTable:
     """The table that `vllm_parser.py` prints. Raises ValueError when it is not one."""
     try:
-        raw = json.loads(text)
-    except RecursionError:
-        raise ValueError("not a parser table: it is nested too deeply") from None
+        raw = document(text)
     except json.JSONDecodeError:
         said = f"{text.strip()[:60]!r} is no JSON" if text.strip() else "nothing was printed"
         raise ValueError(f"not a parser table: {said}") from None
+    except ValueError as odd:
+        raise ValueError(f"not a parser table: {odd}") from None
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
         raise ValueError(f"not a parser table of schema {SCHEMA}")
     try:

@@ -22,7 +22,7 @@ EATEN = "it wants JSON: were its quotes eaten by a shell?"
 NOTHING = ("", "None")
 _SIZE = re.compile(r"\s*[+-]?\d[\d_]*\s*|\s*\d+[KMGT]\s*|\s*\d+(\.\d+)?[kmgt]\s*")
 _OBJECT = re.compile(r"(?s)\s*{.*}\s*")
-_STRINGS = re.compile(r'("(?:[^"\\]|\\.)*")')
+_STRINGS = re.compile(r'("(?:[^"\\]|\\.)*"?)')
 _SHORT = re.compile(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b")
 """`80m` stands for a number in JSON too, outside of strings."""
 

@@ -16,6 +16,7 @@ from sparkd.engines.base import MemoryNeed, PortUse
 from sparkd.engines.prometheus import Samples, samples
 from sparkd.model.config import Deployment, Node
 from sparkd.model.machine import Socket
+from sparkd.model.printed import Unread, shown, whole
 from sparkd.model.snapshot import EngineMetrics
 
 _RESERVED = {
@@ -71,6 +72,21 @@ _FINDINGS = (
 )
 
 
+_COUNTERS = {
+    "running": ("vllm:num_requests_running",),
+    "waiting": ("vllm:num_requests_waiting",),
+    "prompt_tokens": ("vllm:prompt_tokens_total",),
+    "generation_tokens": ("vllm:generation_tokens_total",),
+    "kv_cache_usage": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+}
+"""Field of EngineMetrics -> its name on the page; the cache's second one is that before 0.10."""
+_SHARES = frozenset(_COUNTERS["kv_cache_usage"])
+"""Of which the highest counts, not the sum."""
+_MOST = 2.0**53
+_MOST_DRAFTED = 64
+"""Tokens that are drafted for one step."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vllm:
     name: str = "vllm"
@@ -120,13 +136,14 @@ class Vllm:
         for name in _PARALLEL:
             try:
                 size *= int(args.get(name) or 1)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 return None
         return size if size > 0 else None
 
     def stage(self, titles: Sequence[str], lines: Sequence[str], health: int | None) -> str | None:
         if health == 200:
             return "ready"
+        titles, lines = list(shown(titles)), list(shown(lines))
         reached = {"process"} if titles or lines else set()
         reached |= {stage for stage, pattern in _STAGE_TITLES if any(map(pattern.search, titles))}
         reached |= {stage for stage, pattern in _STAGE_LINES if any(map(pattern.search, lines))}
@@ -134,7 +151,7 @@ class Vllm:
 
     def findings(self, lines: Iterable[str]) -> tuple[str, ...]:
         found: dict[str, None] = {}
-        for line in lines:
+        for line in shown(lines):
             found.update((name, None) for name, pattern in _FINDINGS if pattern.search(line))
         return tuple(found)
 
@@ -147,23 +164,22 @@ class Vllm:
     def page(self, path: str, answer: Any) -> dict[str, Any]:
         return vllm_said.page(path, answer)
 
-    def metrics(self, text: str) -> EngineMetrics | None:
+    def metrics(self, text: str) -> EngineMetrics | None | Unread:
         page = samples(text)
-        prompt, generation = page.total("vllm:prompt_tokens_total"), page.total("vllm:generation_tokens_total")
-        if prompt is None and generation is None:
-            return None
-        drafts = page.total("vllm:spec_decode_num_drafts_total")
-        accepted = page.by_label("vllm:spec_decode_num_accepted_tokens_per_pos_total", "position")
-        usage = page.highest("vllm:kv_cache_usage_perc")
-        return EngineMetrics(
-            running=page.total("vllm:num_requests_running") or 0.0,
-            waiting=page.total("vllm:num_requests_waiting") or 0.0,
-            prompt_tokens=prompt or 0.0,
-            generation_tokens=generation or 0.0,
-            kv_cache_usage=page.highest("vllm:gpu_cache_usage_perc")
-            if usage is None
-            else usage,  # its name before 0.10
-            acceptance=tuple(accepted[key] / drafts for key in sorted(accepted, key=_position)) if drafts else (),
+        if isinstance(page, Unread):
+            return page
+        read = {field: _counted(page, *names) for field, names in _COUNTERS.items()}
+        odd = next((value for value in read.values() if isinstance(value, Unread)), None)
+        found = {field: value for field, value in read.items() if not isinstance(value, Unread | None)}
+        if not {"prompt_tokens", "generation_tokens"} & found.keys():
+            return odd
+        return odd or EngineMetrics(
+            running=found.get("running", 0.0),
+            waiting=found.get("waiting", 0.0),
+            prompt_tokens=found.get("prompt_tokens", 0.0),
+            generation_tokens=found.get("generation_tokens", 0.0),
+            kv_cache_usage=found.get("kv_cache_usage"),
+            acceptance=_acceptance(page),
             kv_cache_tokens=_cache_tokens(page),
         )
 
@@ -200,17 +216,35 @@ def _place(deployment: Deployment, rank: int, nodes: Mapping[str, Node]) -> tupl
 def _whole(value: Any) -> int | None:
     """As a flag's value may be written, None where it is no whole number: to say so is for another check."""
     said = str(value)
-    return int(said) if said.isdecimal() and len(said) < 10 else None
+    return whole(said) if len(said) < 10 else None
+
+
+def _counted(page: Samples, *names: str) -> float | None | Unread:
+    """The first of these that the page has, summed over all engines. Above 2^53 a float does not move with a token any more, and
+    a stall would look like a lie."""
+    for name in names:
+        value = page.total(name) if name not in _SHARES else page.highest(name)
+        if value is not None:
+            counts = isinstance(value, Unread) or value <= _MOST
+            return value if counts else Unread(f"{name} is {value:g}, which no counter is")
+    return None
+
+
+def _acceptance(page: Samples) -> tuple[float, ...]:
+    """Of the drafts, the part that was accepted at each position; nothing where the page does not tell in numbers."""
+    drafts = page.total("vllm:spec_decode_num_drafts_total")
+    accepted = page.by_label("vllm:spec_decode_num_accepted_tokens_per_pos_total", "position")
+    if drafts is None or isinstance(drafts, Unread) or drafts < 1:
+        return ()
+    parts = [accepted[key] / drafts for key in sorted(accepted, key=lambda label: whole(label) or 0)]
+    return tuple(parts) if len(parts) <= _MOST_DRAFTED and all(0 <= part <= 1 for part in parts) else ()
 
 
 def _cache_tokens(page: Samples) -> int | None:
     """Blocks times their size; vLLM tells both as labels."""
-    found = [
-        (one.get("num_gpu_blocks", ""), one.get("block_size", "")) for one in page.labels("vllm:cache_config_info")
-    ]
-    tokens = [int(blocks) * int(size) for blocks, size in found if blocks.isdecimal() and size.isdecimal()]
-    return sum(tokens) or None
-
-
-def _position(label: str) -> int:
-    return int(label) if label.isdecimal() else 0
+    found = (
+        (whole(one.get("num_gpu_blocks", "")), whole(one.get("block_size", "")))
+        for one in page.labels("vllm:cache_config_info")
+    )
+    tokens = sum(blocks * size for blocks, size in found if blocks and size)
+    return tokens if 0 < tokens <= _MOST else None

@@ -13,6 +13,7 @@ from typing import Any
 
 from sparkd.engines.base import MemoryNeed
 from sparkd.model.config import Deployment
+from sparkd.model.printed import whole
 from sparkd.model.size import parse_size, spoken
 
 UTILIZATION = 0.9
@@ -20,7 +21,7 @@ UTILIZATION = 0.9
 AVAILABLE_SINCE = 24
 """0.24 was seen to read MemAvailable on a GB10 (vllm-project/vllm#48140). The second report's build, a main of May 2026,
 counted page cache as used. Anything else is judged by the stricter figure; right after caches were dropped they are close."""
-_TAG = re.compile(r"[^/]*:v?0\.(\d+)(?:[.\-+_].*)?")
+_TAG = re.compile(r"[^/]*:v?0\.([0-9]{1,9})(?:[.\-+_].*)?")
 _GIB = 1 << 30
 
 
@@ -46,7 +47,8 @@ def _cpu(deployment: Deployment, total_bytes: int) -> MemoryNeed:
     """VLLM_CPU_KVCACHE_SPACE counts in GiB, and wins over the argument as vLLM reads it last."""
     limit, reads = _size(deployment.container.memory), deployment.memory.get("reads") or "available"
     space = deployment.env.get("VLLM_CPU_KVCACHE_SPACE", "")
-    kv = int(space) * _GIB if space.isdecimal() else _size(deployment.args.get("kv-cache-memory-bytes"))
+    given = whole(space)
+    kv = given * _GIB if given is not None and given >= 0 else _size(deployment.args.get("kv-cache-memory-bytes"))
     if kv:
         weights = _size(deployment.memory.get("weights"))
         return MemoryNeed(kv + weights, reads, f"{spoken(kv)} of KV cache" + (" and the weights" if weights else ""))
@@ -65,7 +67,7 @@ def _utilization(args: Mapping[str, Any]) -> float | None:
     given = args.get("gpu-memory-utilization")
     try:
         fraction = UTILIZATION if given is None else float(given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return fraction if 0 < fraction <= 1 else None
 

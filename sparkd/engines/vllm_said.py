@@ -7,13 +7,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from sparkd.model.printed import Unread, scalar, shown, whole
+
 PAGES = ("/v1/models", "/version", "/server_info?config_format=json")
 """The last one answers with VLLM_SERVER_DEV_MODE=1 alone."""
 
 _ARGS = re.compile(r"non-default args: (\{.*)")
-_LENGTH = re.compile(r"Using max model len (\d+)")
+_LENGTH = re.compile(r"Using max model len ([0-9]+)")
 _VERSION = re.compile(r"Launching vLLM \(v(\S+)\) headless")
-_ENTRY = re.compile(r"\s*'(\w+)': ?(.*)", re.DOTALL)
+_ENTRY = re.compile(r"\s*'(\w{1,100})': ?(.*)", re.DOTALL | re.ASCII)
+LONGEST_VALUE = 1 << 13
+"""Characters of one value that Python is asked to read."""
+LONGEST_VERSION = 100
 _OPEN, _CLOSE = "([{<", ")]}>"
 
 _NOT_FLAGS = ("model_tag", "model", "config", "subparser", "dispatch_function")
@@ -38,7 +43,7 @@ _CONFIG = {
 def arguments(lines: Iterable[str]) -> dict[str, Any] | None:
     """What its parser found that is no default, as it logs it; None where no line says it. Only the rank that serves the
     API prints the line. Values that are objects are left out: of these it shows every field, said or not."""
-    found = next((match[1] for line in lines if (match := _ARGS.search(line))), None)
+    found = next((match[1] for line in shown(lines) if (match := _ARGS.search(line))), None)
     if found is None:
         return None
     return {name.replace("_", "-"): value for name, value in _entries(found) if name not in _NOT_FLAGS}
@@ -47,11 +52,12 @@ def arguments(lines: Iterable[str]) -> dict[str, Any] | None:
 def in_use(lines: Iterable[str]) -> dict[str, Any]:
     """What else of the log tells what became of the flags; headless ranks say these too."""
     found: dict[str, Any] = {}
-    for line in lines:
+    for line in shown(lines):
         if match := _LENGTH.search(line):
-            found["max-model-len"] = int(match[1])
+            length = whole(match[1])
+            found["max-model-len"] = Unread(f"a number of {len(match[1])} digits") if length is None else length
         if match := _VERSION.search(line):
-            found["version"] = match[1]
+            found["version"] = _version(match[1])
     return found
 
 
@@ -62,7 +68,7 @@ def page(path: str, answer: Any) -> dict[str, Any]:
     if path.startswith("/server_info"):
         return dict(_configured(answer.get("vllm_config")))
     if path == "/version":
-        return {"version": answer["version"]} if isinstance(answer.get("version"), str) else {}
+        return {"version": _version(answer["version"])} if isinstance(answer.get("version"), str) else {}
     return dict(_served(answer.get("data")))
 
 
@@ -71,7 +77,7 @@ def _configured(config: Any) -> Iterator[tuple[str, Any]]:
         within = config.get(section) if isinstance(config, Mapping) else None
         value = within.get(key) if isinstance(within, Mapping) else None
         if isinstance(value, bool | int | float | str):
-            yield name, value
+            yield name, scalar(value)
 
 
 def _served(models: Any) -> Iterator[tuple[str, Any]]:
@@ -79,25 +85,46 @@ def _served(models: Any) -> Iterator[tuple[str, Any]]:
     first = models[0] if isinstance(models, list) and models else None
     if isinstance(first, Mapping):
         if isinstance(first.get("id"), str):
-            yield "served-model-name", first["id"]
+            yield "served-model-name", scalar(first["id"])
         if isinstance(first.get("max_model_len"), int):
-            yield "max-model-len", first["max_model_len"]
+            yield "max-model-len", scalar(first["max_model_len"])
+
+
+def _version(text: str) -> str | Unread:
+    return scalar(text) if len(text) <= LONGEST_VERSION else Unread(f"a version of {len(text)} characters")
 
 
 def _entries(text: str) -> Iterator[tuple[str, Any]]:
-    """The pairs of a Python dict as it prints itself, without those whose values cannot be read back."""
+    """The pairs of a Python dict as it prints itself, without those that are objects."""
     for piece in _pieces(text[1:]):
-        if match := _ENTRY.fullmatch(piece):
-            try:
-                value = ast.literal_eval(match[2].strip())
-            except (ValueError, SyntaxError, MemoryError, RecursionError):
-                continue  # `<AttentionBackendEnum.TRITON_ATTN: …>` and the like
-            if _is_plain(value) or (isinstance(value, list) and all(map(_is_plain, value))):
-                yield match[1], value
+        if (match := _ENTRY.fullmatch(piece)) and (value := _value(match[2].strip())) is not _OBJECT:
+            yield match[1], value
 
 
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str)
+_OBJECT = object()
+_OF_OBJECTS = re.compile(r"(?!(?:True|False|None)\b)[<{(A-Za-z_]|\[[^'\"]*[<{(A-Za-z_]")
+"""`<AttentionBackendEnum.TRITON_ATTN: …>`, `CompilationConfig(…)` and lists of them, which no Python reads back."""
+
+
+def _value(written: str) -> Any:
+    """A plain value or a list of them; Unread for what should be one; _OBJECT."""
+    if len(written) > LONGEST_VALUE:
+        return _OBJECT if _OF_OBJECTS.match(written) else Unread(f"a value of {len(written)} characters")
+    try:
+        value = ast.literal_eval(written)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return (
+            _OBJECT if _OF_OBJECTS.match(written) else Unread(f"{written[:20]}{'…' * (len(written) > 20)} is no value")
+        )
+    if not all(one is None or isinstance(one, _PLAIN) for one in (value if isinstance(value, list) else [value])):
+        return _OBJECT
+    if not isinstance(value, list):
+        return scalar(value)
+    values = [scalar(one) for one in value]
+    return next((one for one in values if isinstance(one, Unread)), values)
+
+
+_PLAIN = (bool, int, float, str)
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from sparkd.model.config import Cluster, Deployment
+from sparkd.model.printed import real, whole
 
 T = TypeVar("T")
 Args = Mapping[str, Any]
@@ -43,8 +44,14 @@ class Fact(Generic[T]):
     """node | docker"""
 
 
+LONGEST_WHY = 300
+
+
 class FactError(ValueError):
     """The text is not what this fact is read from. The message says in one clause what is wrong, for `Unknown.why`."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why if len(why) <= LONGEST_WHY else f"{why[:LONGEST_WHY]}…")  # it quotes what was printed
 
 
 def lines(text: str) -> Iterator[str]:
@@ -75,6 +82,20 @@ def word(text: str) -> str:
     if len(found) != 1:
         raise FactError("empty" if not found else f"{len(found)} lines where one was expected")
     return found[0]
+
+
+def count(text: str) -> int:
+    value = whole(text)
+    if value is None:
+        raise FactError(f"{_shown(text)} is no whole number")
+    return value
+
+
+def figure(text: str) -> float:
+    value = real(text)
+    if value is None:
+        raise FactError(f"{_shown(text)} is no number")
+    return value
 
 
 def _shown(line: str) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sparkd.facts import Fact, FactError, lines
+from sparkd.facts import Fact, FactError, figure, lines
 
+LONGEST_SAID = 1000
+"""Characters of a line of the journal: whatever runs on the node writes there, and patterns look at all of it."""
 _UPGRADES = re.compile(r"unattended-upgrade")
 _POWER_KEY = re.compile(r"[Pp]ower key")
 _TROUBLE = re.compile(r"Kernel panic|Oops|watchdog.*(?:did not stop|hard LOCKUP|soft lockup)|NVRM: Xid|Out of memory")
@@ -70,8 +72,8 @@ def parse(text: str) -> Boots:
     try:
         ends = (value.partition(" ") for name, value in pairs if name == "end")
         return Boots(
-            up_s=float(one["up_s"]),
-            end=tuple((float(at), said) for at, _, said in ends),
+            up_s=figure(one["up_s"]),
+            end=tuple((figure(at), said[:LONGEST_SAID]) for at, _, said in ends),
             kernel=one.get("kernel", ""),
             driver=one.get("driver", ""),
             kernel_before=one.get("kernel_before", ""),
@@ -81,8 +83,6 @@ def parse(text: str) -> Boots:
         )
     except KeyError as error:
         raise FactError(f"no {error.args[0]} in it") from None
-    except ValueError as error:
-        raise FactError(str(error)) from None
 
 
 BOOTS: Fact[Boots] = Fact("boots", parse)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from sparkd.engines.caches import folders
 from sparkd.facts import Args, Fact, Question, records
+from sparkd.model.printed import WHOLE
 
-_LINE = re.compile(r"(?:(\d+) (\d+)|(missing|unreadable)) (/.*)")
+_LINE = re.compile(rf"(?:({WHOLE}) ({WHOLE})|(missing|unreadable)) (/.*)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sparkd.facts import Fact, FactError
+from sparkd.model.printed import document
 from sparkd.model.rank import LABEL_OWNER, is_named_so
 
 
@@ -61,7 +61,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 def parse(text: str) -> tuple[Contained, ...]:
     try:
-        return tuple(map(_container, json.loads(text)))
+        return tuple(map(_container, document(text)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FactError(f"no list of containers: {error!r}") from None
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from sparkd.facts import Args, Fact, Question, records
 from sparkd.model.config import Deployment
+from sparkd.model.printed import WHOLE
 
 LOGS = "/var/log"
 CACHES_IN = ("HF_HOME", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 """Variables that move caches out of the home of the ranks' user."""
-_LINE = re.compile(r"(\d+) (\d+) (\d+) (\d+) (ro|rw) (\S+) ((?:~[^/ ]+)?/.*)")
+_LINE = re.compile(rf"({WHOLE}) ({WHOLE}) ({WHOLE}) ({WHOLE}) (ro|rw) (\S+) ((?:~[^/ ]+)?/.*)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ import re
 
 from sparkd.facts import FactError, word
 from sparkd.model.machine import DockerUnit
+from sparkd.model.printed import WHOLE
 
-_RUNNING = re.compile(r"running (\d+) (\d+)")
+_RUNNING = re.compile(rf"running ({WHOLE}) ({WHOLE})")
 
 
 def parse(text: str) -> DockerUnit:

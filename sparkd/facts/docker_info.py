@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from sparkd.facts import Fact, FactError
+from sparkd.model.printed import document
 
 CONTAINERD_ROOT = "/var/lib/containerd"
 """Where images lie with containerd's store (the default since Docker 29), wherever `data-root` is."""
@@ -22,7 +22,7 @@ class DockerInfo:
 
 def parse(text: str) -> DockerInfo:
     try:
-        told = json.loads(text)
+        told = document(text)
         if told == []:  # as every question to a Docker that nobody needs is answered
             return DockerInfo()
         root, status = str(told["DockerRootDir"]), dict(told["DriverStatus"] or ())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sparkd.engines.program import command, kept, paths
 from sparkd.facts import Args, Fact, FactError, Question, lines
+from sparkd.model.printed import WHOLE
 
 SYSTEMD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
 """What a unit has that says nothing of it (systemd.exec(5))."""
@@ -25,7 +26,7 @@ STAMPED = {
 }
 """Engine -> what is another file after every installation, and what its parser is made of: a mod may change that alone."""
 _PYTHON = re.compile(r"python (/.*)")
-_STAMP = re.compile(r"(\d+ \d+|- -) /.*")
+_STAMP = re.compile(rf"({WHOLE} {WHOLE}|- -) /.*")
 _INSTALLED = re.compile(r".*/[^/]+-([^/-]+)\.dist-info/[^/]+")
 
 

@@ -7,9 +7,10 @@ import re
 from sparkd.facts import Fact, records
 from sparkd.facts.processes import HEAD
 from sparkd.model.machine import EngineProcess
+from sparkd.model.printed import WHOLE
 
-_LINE = re.compile(rf"{HEAD} (\d+) (-|\d+(?:,\d+)*) (\S+) (.+)")
-_MARK = re.compile(r"([^/]+)/([^/]+)/(\d{1,18})")
+_LINE = re.compile(rf"{HEAD} ({WHOLE}) (-|{WHOLE}(?:,{WHOLE})*) (\S+) (.+)")
+_MARK = re.compile(r"([^/]+)/([^/]+)/([0-9]{1,18})")
 
 
 def parse(text: str) -> tuple[EngineProcess, ...]:

@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass
 
 from sparkd.facts import Fact, FactError, lines
+from sparkd.model.printed import REAL, WHOLE
 
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_NUMBER = re.compile(rf"-?{REAL}(?![0-9])")
+_XID = re.compile(rf"({WHOLE}\.{WHOLE}) (NVRM: Xid .*?: ({WHOLE}),.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def _figure(text: str) -> float | None:
 
 
 def _xid(rest: str) -> Xid:
-    match = re.fullmatch(r"(\d+\.\d+) (NVRM: Xid .*?: (\d+),.*)", rest)
+    match = _XID.fullmatch(rest)
     if match is None:
         raise FactError(f"no Xid: {rest[:80]!r}")
     return Xid(float(match[1]), int(match[3]), match[2])

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from sparkd.facts import Fact, FactError, lines
 from sparkd.facts.processes import HEAD, head
 from sparkd.model.machine import Holders, Process, Tmpfs
+from sparkd.model.printed import WHOLE
 
-_FIGURE = re.compile(r"(now|boot) ([A-Za-z0-9_()]+) (\d+)")
-_TMPFS = re.compile(r"tmpfs (\d+) (/.*)")
+_FIGURE = re.compile(rf"(now|boot) ([A-Za-z0-9_()]+) ({WHOLE})")
+_TMPFS = re.compile(rf"tmpfs ({WHOLE}) (/.*)")
 _PROCESS = re.compile(rf"process {HEAD} (.+)")
 _KNOWN = ("MemFree", "Buffers", "Cached", "AnonPages", "Slab")
 """Every kernel has these; all of it that is not MemTotal is somebody's."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from sparkd.facts import Args, Fact, FactError, Question
+from sparkd.model.printed import document
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class NoImage:
 
 def parse(text: str) -> Image | NoImage:
     try:
-        found = json.loads(text)
+        found = document(text)
         if found is None:
             return NoImage()
         return Image(

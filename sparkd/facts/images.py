@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from sparkd.facts import Fact, FactError
+from sparkd.model.printed import document
 
 
 def parse(text: str) -> Mapping[str, str]:
     try:
         return {
             str(name): str(image["Id"])
-            for image in json.loads(text)
+            for image in document(text)
             for name in (image["Id"], *(image.get("RepoTags") or ()))
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sparkd.facts import Fact, FactError
+from sparkd.model.printed import document
 from sparkd.model.secret import HIDDEN, is_secret
 
 Json = Mapping[str, Any]
@@ -26,7 +26,7 @@ class Inspected:
 def parse(text: str) -> Inspected:
     """Raises FactError for what is no such answer."""
     try:
-        found = json.loads(text)
+        found = document(text)
         return Inspected(
             version=str(found["version"]),
             containers={str(one["Id"]): _veiled(one) for one in found["containers"]},

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkd.facts import Args, Fact, FactError, Question, lines
+from sparkd.facts import Args, Fact, FactError, Question, count, lines
+from sparkd.model.printed import WHOLE
 
-_USER = re.compile(r"user (\S+) (\d+|missing) (lingers|-)")
+_USER = re.compile(rf"user (\S+) ({WHOLE}|missing) (lingers|-)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,9 @@ def parse(text: str) -> Ipc:
             found[name] = value
     try:
         removes = found["logind"] == "running" and found["removeipc"] == "yes"
-        return Ipc(int(found["size"]), int(found["used"]), removes, users)
+        return Ipc(count(found["size"]), count(found["used"]), removes, users)
     except KeyError as error:
         raise FactError(f"no {error.args[0]} in it") from None
-    except ValueError as error:
-        raise FactError(str(error)) from None
 
 
 def ask(question: Question) -> Args | None:

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 
 from sparkd.facts import Fact, FactError, lines
+from sparkd.model.printed import WHOLE
 
-_IF = re.compile(r"if (\S+) (\S+) (-?\d+) (\d+) (\S+)")
-_RDMA = re.compile(r"rdma (\S+) (\d+) (\S+) (\S+) (\S+)")
+_IF = re.compile(rf"if (\S+) (\S+) (-?{WHOLE}) ({WHOLE}) (\S+)")
+_RDMA = re.compile(rf"rdma (\S+) ({WHOLE}) (\S+) (\S+) (\S+)")
 
 
 @dataclass(frozen=True, slots=True)

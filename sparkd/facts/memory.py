@@ -6,8 +6,9 @@ import re
 
 from sparkd.facts import Fact, FactError, records
 from sparkd.model.machine import Memory
+from sparkd.model.printed import WHOLE
 
-_LINE = re.compile(r"([A-Za-z0-9_()]+): +(\d+)( kB)?")
+_LINE = re.compile(rf"([A-Za-z0-9_()]+): +({WHOLE})( kB)?")
 
 
 def parse(text: str) -> Memory:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sparkd.facts import Args, Fact, FactError, Question, lines
+from sparkd.facts import Args, Fact, FactError, Question, count, lines
 from sparkd.model.config import Deployment
 from sparkd.model.place import on_node
+from sparkd.model.printed import WHOLE
 
-_SHARD = re.compile(r"(-?\d+) (-?\d+) (.+)")
+_SHARD = re.compile(rf"(-?{WHOLE}) (-?{WHOLE}) (.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def parse_hashed(text: str) -> Hashed:
     progress = [rest.split() for name, rest in said if name == "progress"]
     if len(progress) != 1 or len(progress[0]) != 2:
         raise FactError("no progress in it")
-    done, total = map(int, progress[0])
+    done, total = map(count, progress[0])
     return Hashed(done, total, tuple(rest for name, rest in said if name == "unread"))
 
 

@@ -6,8 +6,9 @@ import re
 
 from sparkd.facts import records
 from sparkd.model.machine import Ping
+from sparkd.model.printed import REAL
 
-_LINE = re.compile(r"([0-9A-Fa-f.:]+) (?:ok (\d+(?:\.\d+)?)|lost|error (.+))")
+_LINE = re.compile(rf"([0-9A-Fa-f.:]+) (?:ok ({REAL})|lost|error (.+))")
 
 
 def parse(text: str) -> tuple[Ping, ...]:

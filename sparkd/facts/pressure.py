@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sparkd.facts import Fact, FactError, lines
+from sparkd.model.printed import REAL, WHOLE
 
-_PSI = re.compile(r"psi (some|full) avg10=([\d.]+) avg60=([\d.]+) avg300=([\d.]+) total=(\d+)")
-_SWAP = re.compile(r"swap (\S+) (\S+) (\d+) (\d+)")
-_KNOB = re.compile(r"vm ([a-z_]+) (-?\d+)")
-_KILLER = re.compile(r"killer (\S+) (\d+) (.*)")
+_PSI = re.compile(rf"psi (some|full) avg10=({REAL}) avg60=({REAL}) avg300=({REAL}) total=({WHOLE})")
+_SWAP = re.compile(rf"swap (\S+) (\S+) ({WHOLE}) ({WHOLE})")
+_KNOB = re.compile(rf"vm ([a-z_]+) (-?{WHOLE})")
+_KILLER = re.compile(rf"killer (\S+) ({WHOLE}) (.*)")
 _SETTING = re.compile(r"setting (\S+) (.+)")
 
 

@@ -6,8 +6,9 @@ import re
 
 from sparkd.facts import records
 from sparkd.model.machine import Process
+from sparkd.model.printed import WHOLE
 
-HEAD = r"(\d+) (\d+) (\d+) ([A-Za-z]) (\d+) (\S+)"
+HEAD = rf"({WHOLE}) ({WHOLE}) ({WHOLE}) ([A-Za-z]) ({WHOLE}) (\S+)"
 """With what every line about a process begins; `head` reads it."""
 _LINE = re.compile(rf"{HEAD} (.+)")
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sparkd.facts import Args, Fact, FactError, Question, lines
+from sparkd.model.printed import clean, document
 from sparkd.model.secret import SECRET_ENDINGS
 
 LIBRARIES = ("libnccl.so", "libnccl-net.so")
@@ -36,14 +36,16 @@ def parse(text: str) -> tuple[Program, ...]:
 
 def _program(line: str) -> Program:
     try:
-        found: dict[str, Any] = json.loads(line)
+        found: dict[str, Any] = document(line)
         return Program(
             pid=int(found["pid"]),
             ppid=int(found["ppid"]),
             start_ticks=int(found["start_ticks"]),
             owner=str(found["owner"]),
-            argv=tuple(map(str, found["argv"])),
-            env=None if found["env"] is None else {str(name): str(text) for name, text in found["env"].items()},
+            argv=tuple(clean(str(word)) for word in found["argv"]),
+            env=None
+            if found["env"] is None
+            else {clean(str(name)): clean(str(text)) for name, text in found["env"].items()},
             libraries={str(path): None if sha is None else str(sha) for path, sha in found["libraries"].items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from sparkd.facts import FactError, lines
+from sparkd.facts import FactError, count, lines
 from sparkd.model.rank import IDENTITY
 from sparkd.model.snapshot import Container
 
-_NAME = re.compile(r"(sparkd-(.+)-(\d{1,4}))\.service")
+_NAME = re.compile(r"(sparkd-(.+)-([0-9]{1,4}))\.service")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _KILLED = frozenset(("2", "3"))
 """CLD_KILLED and CLD_DUMPED of waitid(2): then the status is the number of a signal."""
@@ -43,14 +43,14 @@ def _container(unit: dict[str, str]) -> Container:
             id=unit["InvocationID"],
             name=match[1],
             deployment=deployment or match[2],
-            rank=int(rank or match[3]),
-            generation=int(generation or 0),
+            rank=count(rank or match[3]),
+            generation=count(generation or "0"),
             owner=owner or "",
             spec=labels.get("SPARKD_SPEC", ""),
             state="running" if runs else "exited",
             exit_code=None if runs else _exit_code(unit["ExecMainCode"], unit["ExecMainStatus"]),
             oom_killed=unit["Result"] == "oom-kill" or unit.get("OomKills", "0") != "0",
-            pid=int(unit["ExecMainPID"]) if runs else 0,
+            pid=count(unit["ExecMainPID"]) if runs else 0,
             started_at=_time(unit["ExecMainStartTimestamp"]),
             finished_at="" if runs else _time(unit["ExecMainExitTimestamp"]),
             runtime="process",
@@ -70,7 +70,7 @@ def _labels(said: str) -> dict[str, str]:
 
 def _exit_code(code: str, status: str) -> int:
     """As a shell and Docker say it: 128 and the signal for a rank that was killed."""
-    return int(status) + (128 if code in _KILLED else 0)
+    return count(status) + (128 if code in _KILLED else 0)
 
 
 def _time(text: str) -> str:

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from sparkd.facts import Fact, records
+from sparkd.model.printed import WHOLE
 
-_LINE = re.compile(r"(\d+) (\S+) (\d+|unlimited) (yes|no) (\S+)")
+_LINE = re.compile(rf"({WHOLE}) (\S+) ({WHOLE}|unlimited) (yes|no) (\S+)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ import re
 
 from sparkd.facts import Fact, records
 from sparkd.model.machine import ShmSegment
+from sparkd.model.printed import REAL, WHOLE
 
-_LINE = re.compile(r"((?:psm_|sem\.mp-)\S+) (\d+) (\d+(?:\.\d+)?) (\d+) (\d+) (\d+)")
+_LINE = re.compile(rf"((?:psm_|sem\.mp-)\S+) ({WHOLE}) ({REAL}) ({WHOLE}) ({WHOLE}) ({WHOLE})")
 
 
 def parse(text: str) -> tuple[ShmSegment, ...]:

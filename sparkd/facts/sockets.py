@@ -7,11 +7,14 @@ import re
 from sparkd.engines import ENGINES
 from sparkd.facts import Args, Fact, Question, records
 from sparkd.model.machine import Socket
+from sparkd.model.printed import WHOLE
 
 _STATE = (
     "ESTABLISHED|SYN_SENT|SYN_RECV|FIN_WAIT1|FIN_WAIT2|TIME_WAIT|CLOSE|CLOSE_WAIT|LAST_ACK|LISTEN|CLOSING|NEW_SYN_RECV"
 )
-_LINE = re.compile(rf"({_STATE}) ([0-9a-f.:]+) (\d+) ([0-9a-f.:]+) (\d+) (\d+) (\d+) (\d+) (\d+|-)")
+_LINE = re.compile(
+    rf"({_STATE}) ([0-9a-f.:]+) ({WHOLE}) ([0-9a-f.:]+) ({WHOLE}) ({WHOLE}) ({WHOLE}) ({WHOLE}) ({WHOLE}|-)"
+)
 
 
 def parse(text: str) -> tuple[Socket, ...]:

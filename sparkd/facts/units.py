@@ -7,16 +7,19 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sparkd.facts import Args, Fact, FactError, Question
+from sparkd.facts import Args, Fact, FactError, Question, count
+from sparkd.model.printed import REAL, WHOLE
 
 EXECS = ("ExecStartPre", "ExecStart", "ExecStartPost", "ExecStop", "ExecStopPost")
 MADE_BY_SYSTEMD = ("/run/", "/var/lib/", "/var/cache/", "/var/log/", "/tmp/", "/var/tmp/")
 """Working folders there may be made when the unit starts (RuntimeDirectory=, StateDirectory=, PrivateTmp= …)."""
-_BLOCK = re.compile(r"Now=(\d+)\n((?:\n(?:[A-Z]\w*=[^\n]*\n)+)*)")
-_EXEC = re.compile(r"\{ path=(.*?) ; argv\[\]=(.*) ; (?:ignore_errors|flags)=([^;]*) ; start_time=.*\}")
+_BLOCK = re.compile(rf"Now=({WHOLE})\n((?:\n(?:[A-Z]\w*=[^\n]*\n)+)*)")
+_FLAGS = re.compile(r"(?:ignore_errors|flags)=([^;]*)")
 _SPECIFIER = re.compile(r"%([a-zA-Z%])")
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|min|h|d|w|month|y)")
+_SPAN = re.compile(rf"({REAL})(us|ms|s|min|h|d|w|month|y)")
+LONGEST_SPAN = 100
+"""Characters of a time: systemd writes some ten."""
 _SECONDS = {
     "us": 1e-6,
     "ms": 1e-3,
@@ -134,7 +137,7 @@ def _unit(block: str, now_us: int) -> Unit:
     _, _, person = one.get("Scope", "").partition(":")
     user, _, home = person.partition(":")
     variables = dict(value.split("=", 1) for value in found.get("Variable", ()))
-    started_us = int(one.get("ExecMainStartTimestampMonotonic") or 0)
+    started_us = _count(one, "ExecMainStartTimestampMonotonic")
     return Unit(
         name=one["Id"],
         user=user or None,
@@ -142,13 +145,13 @@ def _unit(block: str, now_us: int) -> Unit:
         sub=one.get("SubState", ""),
         file_state=one.get("UnitFileState", ""),
         result=one.get("Result", ""),
-        restarts=int(one.get("NRestarts") or 0),
-        rose=int(one.get("Rose") or 0),
-        exit_code=int(one.get("ExecMainStatus") or 0),
+        restarts=_count(one, "NRestarts"),
+        rose=_count(one, "Rose"),
+        exit_code=_count(one, "ExecMainStatus"),
         started_ago_s=(now_us - started_us) / 1e6 if started_us else None,
         restart=one.get("Restart", "no"),
         restart_s=timespan(one.get("RestartUSec", "100ms")),
-        limit_starts=int(one.get("StartLimitBurst") or 0),
+        limit_starts=_count(one, "StartLimitBurst"),
         limit_s=timespan(one.get("StartLimitIntervalUSec", "0")),
         file=one.get("FragmentPath", ""),
         drop_ins=tuple(one.get("DropInPaths", "").split()),
@@ -159,6 +162,10 @@ def _unit(block: str, now_us: int) -> Unit:
         files=tuple(_files(found)),
         says=tuple((path, said) for path, _, said in (value.partition(" ") for value in found.get("Says", ()))),
     )
+
+
+def _count(one: Mapping[str, str], key: str) -> int:
+    return count(one.get(key) or "0")
 
 
 def _was_skipped(one: Mapping[str, str]) -> bool:
@@ -181,12 +188,23 @@ def _commands(found: Mapping[str, list[str]], variables: Mapping[str, str]) -> I
     for key in EXECS:
         written = [words for name, line in lines if name == key for words in _written(line)]
         for shown in found.get(key, ()):
-            match = _EXEC.fullmatch(shown)
-            if match is None:
+            parts = _exec(shown)
+            if parts is None:
                 raise ValueError(f"a known form of {key}")
-            words = next(filter(None, (_filled(words, match[2]) for words in written)), match[2].split())
-            tolerated = match[3] == "yes" or "ignore-failure" in match[3]
-            yield Command(key, _expanded([match[1] or words[0], *words[1:]], variables), tolerated)
+            path, argv, flags = parts
+            words = next(filter(None, (_filled(words, argv) for words in written)), argv.split())
+            tolerated = flags == "yes" or "ignore-failure" in flags
+            yield Command(key, _expanded([path or " ".join(words[:1]), *words[1:]], variables), tolerated)
+
+
+def _exec(shown: str) -> tuple[str, str, str] | None:
+    """Path, words and flags of what `show` prints of an Exec line; None for another form. No pattern: a person's command may
+    hold all of these marks some thousand times, and a pattern would try each with each."""
+    path, _, rest = shown.removeprefix("{ path=").partition(" ; argv[]=")
+    argv, _, flags = rest.rpartition(" ; start_time=")[0].rpartition(" ; ")
+    match = _FLAGS.fullmatch(flags)
+    whole = shown.startswith("{ path=") and shown.endswith("}")
+    return (path, argv, match[1]) if whole and match is not None else None
 
 
 def _of_person(found: Mapping[str, list[str]], variables: Mapping[str, str], home: str) -> Iterator[Command]:
@@ -222,17 +240,19 @@ def _written(line: str) -> Iterator[list[str]]:
 
 def _filled(words: list[str], shown: str) -> list[str] | None:
     """The words with what `shown` has in place of specifiers; None where they are not the same command."""
-    parts = [_SPECIFIER.split(word) for word in words]
-    pattern = " ".join("".join(map(_either, range(len(word)), word)) for word in parts)
-    match = re.fullmatch(pattern, shown, re.DOTALL)
-    if match is None:
+    first, *literals = _SPECIFIER.split(" ".join(words))[::2]
+    if not shown.startswith(first) or (not literals and shown != first):
         return None
-    values = iter(match.groups())
-    return ["".join(text if at % 2 == 0 else next(values) for at, text in enumerate(word)) for word in parts]
-
-
-def _either(at: int, text: str) -> str:
-    return re.escape(text) if at % 2 == 0 else "(.*?)"
+    values, begun = [], len(first)
+    for at, literal in enumerate(literals, 1):
+        # Each as early as it can be, the last where the text ends: no pattern, which would try them all with each other.
+        end = shown.find(literal, begun) if at < len(literals) else len(shown) - len(literal)
+        if end < begun or not shown.endswith(literal, begun, end + len(literal)):
+            return None
+        values.append(shown[begun:end])
+        begun = end + len(literal)
+    filling = iter(values)
+    return [_SPECIFIER.sub(lambda _: next(filling), word) for word in words]
 
 
 def _expanded(words: list[str], variables: Mapping[str, str]) -> tuple[str, ...]:
@@ -248,7 +268,7 @@ def timespan(text: str) -> float:
     """systemd's way to write a time: `1min 30.500000s`, `100ms`, `infinity`. Raises ValueError for anything else."""
     if text == "infinity":
         return float("inf")
-    found = _SPAN.findall(text)
+    found = _SPAN.findall(text[:LONGEST_SPAN])
     if "".join(f"{count}{unit}" for count, unit in found) != text.replace(" ", "") and text != "0":
         raise ValueError(f"a time in {text[:40]!r}")
     return float(sum(float(count) * _SECONDS[unit] for count, unit in found))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from sparkd.facts import records
+from sparkd.model.printed import WHOLE
 
-_LINE = re.compile(r"(\S+) (\d+|missing)")
+_LINE = re.compile(rf"(\S+) ({WHOLE}|missing)")
 
 
 def parse(text: str) -> dict[str, int | None]:

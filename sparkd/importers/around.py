@@ -17,6 +17,7 @@ from sparkd.checks.marker import ABSENT, at
 from sparkd.checks.scene import Ask, Changes, Place, Scene, Text
 from sparkd.checks.starters import starters
 from sparkd.checks.swap import USED_BYTES
+from sparkd.drift import said
 from sparkd.drift.form import RankForm
 from sparkd.facts import Fact
 from sparkd.facts.caches import CACHES
@@ -30,6 +31,7 @@ from sparkd.facts.versions import VERSIONS
 from sparkd.model.config import Deployment
 from sparkd.model.machine import Memory
 from sparkd.model.place import where
+from sparkd.model.printed import document
 from sparkd.model.snapshot import Unknown
 
 OF_WHAT_RUNS = ("changed ", "library ", "program")
@@ -100,8 +102,8 @@ _SAID_BY: tuple[tuple[str, Fact[Any]], ...] = (
 
 
 def without(form: RankForm, keys: Collection[str]) -> RankForm:
-    """The form without `files` and `host` that begin like one of `keys`."""
-    begins = tuple(keys)
+    """The form without `files` and `host` that begin like one of `keys`, and without what its engine says of them."""
+    begins, form = tuple(keys), said.without(form, keys)
     files, host = (
         section and {key: value for key, value in section.items() if not key.startswith(begins)}
         for section in (form.files, form.host)
@@ -150,7 +152,7 @@ def _marker(marker: Any, text: str | None) -> tuple[str, Any]:
         return f"marker {path} `{marker['pattern']}`", None if text is None else f"{len(lines)} lines"
     key = str(marker.get("key", ""))
     try:
-        found = at(json.loads(text or ""), key)
+        found = at(document(text or ""), key)
     except ValueError:
         found = ABSENT
     return f"marker {path} {key}", None if found is ABSENT else found

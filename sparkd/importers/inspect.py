@@ -14,6 +14,7 @@ from sparkd.importers import programs
 from sparkd.importers.docker_run import Container
 from sparkd.importers.scope import Scope
 from sparkd.importers.script import Shell, World
+from sparkd.model.printed import whole
 from sparkd.model.rank import LABEL_RANK
 
 Json = Mapping[str, Any]
@@ -65,10 +66,11 @@ def _container(one: Json, image: Json | None, file: str, world: World) -> None:
     else:
         world.ranks.append(RankForm(env=env, image=made.image, container=made.spec, mounts=made.mounts))
     label = str((config.get("Labels") or {}).get(LABEL_RANK, ""))
+    labelled = whole(label)
     world.ranks[before:] = [
         replace(
             form,
-            rank=int(label) if label.isdigit() else form.rank,
+            rank=form.rank if labelled is None else labelled,
             env_whole=image is None,
             image_id=str(one["Image"]) if one.get("Image") else None,
         )

@@ -11,7 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sparkd.boundary import bounded
 from sparkd.checks.scene import Ask, Check, Scene
+from sparkd.drift import said
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.veil import veiled
 from sparkd.drift.words import image as image_name
@@ -28,9 +30,11 @@ from sparkd.facts.units import UNITS
 from sparkd.facts.versions import VERSIONS
 from sparkd.importers import inspect, programs
 from sparkd.importers.around import around, asks, changed_in, unsaid, without
-from sparkd.importers.mains import Found, of_rank, running_by_mark
+from sparkd.importers.mains import Found, main_process, of_rank, running_by_mark
 from sparkd.importers.rendered import form_of
+from sparkd.importers.seen import Seen
 from sparkd.model.check import Level
+from sparkd.model.printed import Unread
 from sparkd.model.rank import LABEL_DEPLOYMENT, LABEL_OWNER, is_named_so
 from sparkd.model.snapshot import Unknown
 from sparkd.render import rank_specs
@@ -39,32 +43,6 @@ QUICK = (PROGRAMS, INSPECTED)
 """What a running rank is read from."""
 AROUND = (VERSIONS, LINKS, MODEL, CACHES, UNITS, CONTAINERS, IMAGE, PRESSURE)
 """What changes seldom; reading it costs more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """`side` has every rank of a node that could be read; one that neither runs nor was kept by Docker is what the
-    next start would make of it, and is in `absent`, or in `asleep` where its container is there without it."""
-
-    side: Side
-    unread: Mapping[str, str]
-    """Node -> why what runs there is not known."""
-    unsaid: Mapping[int, Mapping[str, str]]
-    """Rank -> what of it could not be read (beginnings of keys), and why."""
-    absent: tuple[int, ...] = ()
-    ended: tuple[int, ...] = ()
-    asleep: tuple[int, ...] = ()
-    """Their containers run and no engine in them: with what flags one was started only its script knows."""
-    heard: tuple[RankForm, ...] = ()
-    """Of unread nodes: what the engine of the rank says of itself, which needs no look at its process."""
-
-    flags_by: str = ""
-    """Whose word they were read by, and why that is not the engine's own where it is not."""
-
-    @property
-    def whole(self) -> bool:
-        """Could every node be read, and does every rank run?"""
-        return not (self.unread or self.absent or self.ended or self.asleep)
 
 
 def reading(quick: bool) -> Check:
@@ -96,48 +74,59 @@ def _asks(scene: Scene) -> Iterator[Ask]:
 
 def _changes(scene: Scene) -> Iterator[Ask]:
     for node in scene.deployment.nodes:
-        found = of_rank(scene, node)
-        if found is not None and found.container is not None:
+        found = main_process(scene, node)
+        if isinstance(found, Found) and found.container is not None:
             yield changed_in(node, found.program.owner)
 
 
 # ------------------------------------------------------------------------------------------------------------- a side
 
 
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """One rank as it was read. `how`: runs | ended | asleep | absent. `missing` as Seen.unsaid has it."""
+
+    form: RankForm
+    how: str
+    missing: Mapping[str, str]
+
+
 def live(scene: Scene) -> Seen:
-    """Every rank as it runs, as it ended, or (where there is nothing of it) as it is wanted."""
-    forms: list[RankForm] = []
-    absent: list[int] = []
-    ended: list[int] = []
-    asleep: list[int] = []
-    unread, missing = dict(_unread(scene)), {}
+    """Every rank as it runs, as it ended, or (where there is nothing of it) as it is wanted. What one of them prints that
+    cannot be read costs that rank alone."""
+    unread, found = dict(_unread(scene)), dict[int, _Rank]()
     for rank, node in enumerate(scene.deployment.nodes):
-        if node in unread:
-            continue
-        found = of_rank(scene, node)
-        kept = _kept(scene, node) if found is None else None
-        if found is not None:
-            form = _running(scene, node, found)
-        elif kept is not None and _ran(form := _made(scene, node, kept), kept):
-            ended.append(rank)
+        read = bounded(f"rank {rank}", _rank, scene, rank) if node not in unread else Unread(unread[node])
+        if isinstance(read, Unread):
+            unread[node] = read.why
         else:
-            form = _wanted(scene, rank)
-            (absent if kept is None else asleep).append(rank)
-        program = found.program if found is not None else None
-        forms.append(_whole(scene, rank, form, program))
-        missing[rank] = {**unsaid(scene, node, program), **dict(_silent(scene, node, program))}
-    label = "live" if len(absent) + len(asleep) < len(forms) or not forms else "the next start"
-    side = Side(label=label, kind="live", ranks=tuple(forms))
+            found[rank] = read
+    ranks = {how: tuple(rank for rank, one in found.items() if one.how == how) for how in ("absent", "ended", "asleep")}
+    heard = tuple(_heard(scene, unread))
+    label = "live" if len(ranks["absent"]) + len(ranks["asleep"]) < len(found) or not found else "the next start"
     return Seen(
-        side=side,
+        side=Side(label=label, kind="live", ranks=tuple(one.form for one in found.values())),
         unread=unread,
-        unsaid=missing,
-        absent=tuple(absent),
-        ended=tuple(ended),
-        asleep=tuple(asleep),
-        heard=tuple(_heard(scene, unread)),
+        unsaid={rank: one.missing for rank, one in found.items()} | {form.rank: missing for form, missing in heard},
+        heard=tuple(form for form, _ in heard),
         flags_by=_flags_by(scene),
+        **ranks,
     )
+
+
+def _rank(scene: Scene, rank: int) -> _Rank:
+    node = scene.deployment.nodes[rank]
+    found = of_rank(scene, node)
+    kept = _kept(scene, node) if found is None else None
+    if found is not None:
+        form, how = _running(scene, node, found), "runs"
+    elif kept is not None and _ran(form := _made(scene, node, kept), kept):
+        how = "ended"
+    else:
+        form, how = _wanted(scene, rank), "absent" if kept is None else "asleep"
+    program = found.program if found is not None else None
+    missing = {**unsaid(scene, node, program), **dict(_silent(scene, node, program))}
+    return _Rank(_whole(scene, rank, form, program), how, missing)
 
 
 def _flags_by(scene: Scene) -> str:
@@ -148,29 +137,38 @@ def _flags_by(scene: Scene) -> str:
     return table.label(scene.deployment.runtime) + why
 
 
-def _heard(scene: Scene, unread: Collection[str]) -> Iterator[RankForm]:
+def _heard(scene: Scene, unread: Collection[str]) -> Iterator[tuple[RankForm, dict[str, str]]]:
+    """With what of its words could not be read, and why."""
     for rank, node in enumerate(scene.deployment.nodes):
         ours = running_by_mark(scene, node) if node in unread and node in scene.nodes else None
         words = scene.says.get((node, ours)) if ours is not None else None
         if words and not isinstance(words, Unknown):
-            yield veiled(RankForm(rank=rank, node=node, engine=scene.deployment.engine, says=words))
+            form = RankForm(rank=rank, node=node, engine=scene.deployment.engine, says=said.heard(words))
+            yield veiled(form), dict(said.unheard(words))
 
 
 def wanted(scene: Scene) -> Seen:
     """What the next start would run, on nodes as they are; ranks of nodes that cannot be read are left out."""
     unread = {node: why.why for node in scene.deployment.nodes if (why := _blind(scene, node)) is not None}
-    ranks = [rank for rank, node in enumerate(scene.deployment.nodes) if node not in unread]
+    forms: list[RankForm] = []
+    for rank, node in enumerate(scene.deployment.nodes):
+        form = bounded(f"rank {rank}", _next, scene, rank) if node not in unread else Unread(unread[node])
+        if isinstance(form, Unread):
+            unread[node] = form.why
+        else:
+            forms.append(form)
+    ranks = [form.rank for form in forms]
     return Seen(
-        side=Side(
-            label="the next start",
-            kind="deployment",
-            ranks=tuple(_whole(scene, rank, _wanted(scene, rank), None) for rank in ranks),
-        ),
+        side=Side(label="the next start", kind="deployment", ranks=tuple(forms)),
         unread=unread,
         unsaid={rank: unsaid(scene, scene.deployment.nodes[rank], None) for rank in ranks},
         absent=tuple(ranks),
         flags_by=_flags_by(scene),
     )
+
+
+def _next(scene: Scene, rank: int) -> RankForm:
+    return _whole(scene, rank, _wanted(scene, rank), None)
 
 
 def beside(known: Side, seen: Seen) -> Side:
@@ -195,10 +193,11 @@ def _unread(scene: Scene) -> Iterator[tuple[str, str]]:
     """A rank that runs can be read without Docker; whether one has ended, or never was, only Docker knows."""
     for node in scene.deployment.nodes:
         kept: Inspected | Unknown | None = scene.fact(node, INSPECTED)
-        if isinstance(kept, Unknown) and (scene.deployment.runtime != "docker" or of_rank(scene, node) is not None):
+        main = main_process(scene, node)
+        if isinstance(kept, Unknown) and (scene.deployment.runtime != "docker" or main is not None):
             kept = None
-        why = (_blind(scene, node), scene.fact(node, PROGRAMS), kept)
-        yield from ((node, one.why) for one in why if isinstance(one, Unknown))
+        why = (_blind(scene, node), scene.fact(node, PROGRAMS), main, kept)
+        yield from ((node, one.why) for one in why if isinstance(one, Unknown | Unread))
 
 
 def _wanted(scene: Scene, rank: int) -> RankForm:
@@ -217,7 +216,7 @@ def _running(scene: Scene, node: str, found: Found) -> RankForm:
     return replace(
         made,
         node=node,
-        says=None if isinstance(words, Unknown) else words,
+        says=None if words is None or isinstance(words, Unknown) else said.heard(words),
         engine=found.engine,
         engine_id=scene.engine_id,
         program=found.name,
@@ -232,6 +231,8 @@ def _silent(scene: Scene, node: str, program: Program | None) -> Iterator[tuple[
     words = scene.says.get((node, program.owner)) if program is not None else None
     if isinstance(words, Unknown):
         yield "what its engine says of itself", words.why
+    elif words is not None:
+        yield from said.unheard(words)
 
 
 def _made(scene: Scene, node: str, container: Mapping[str, Any]) -> RankForm:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sparkd.boundary import bounded
 from sparkd.checks.scene import Scene
 from sparkd.drift.argv import Arguments, read_argv
 from sparkd.drift.tables import table
@@ -14,6 +15,7 @@ from sparkd.drift.words import image as image_name
 from sparkd.facts.inspected import INSPECTED, Inspected
 from sparkd.facts.programs import PROGRAMS, Program
 from sparkd.importers import programs
+from sparkd.model.printed import Unread
 from sparkd.model.rank import IDENTITY, unit_name
 from sparkd.model.snapshot import Unknown
 
@@ -35,6 +37,11 @@ def of_rank(scene: Scene, node: str) -> Found | None:
     likely = [(_likeness(scene, one, rank), one.program.start_ticks, one) for one in _engines(scene, node)]
     best = max((one for one in likely if one[0] > 0), key=lambda one: one[:2], default=None)
     return None if best is None else best[2]
+
+
+def main_process(scene: Scene, node: str) -> Found | None | Unread:
+    """The same, for whoever asks about several ranks: what one of them was started with must not hide the others."""
+    return bounded(f"the main process of rank {scene.deployment.nodes.index(node)}", of_rank, scene, node)
 
 
 def _engines(scene: Scene, node: str) -> Iterator[Found]:
@@ -95,19 +102,20 @@ class Process:
 def processes(scene: Scene) -> Iterator[Process]:
     """Every rank whose main process was found, and where none could be looked for, every rank that its runtime has."""
     for rank, node in enumerate(scene.deployment.nodes):
-        found, ours = of_rank(scene, node), running_by_mark(scene, node)
+        found, ours = main_process(scene, node), running_by_mark(scene, node)
         seen: tuple[Program, ...] | Unknown = scene.fact(node, PROGRAMS)
-        if found is None and ours is not None and isinstance(seen, Unknown):
-            yield Process(rank=rank, node=node, owner=ours, container=ours, started="")
-        elif found is not None:
+        if isinstance(found, Found):
             kept = found.container or {}
+            state = kept.get("State")
             yield Process(
                 rank=rank,
                 node=node,
                 owner=found.program.owner,
                 container=str(kept["Id"]) if kept else ours,
-                started=str((kept.get("State") or {}).get("StartedAt", "")),
+                started=str(state.get("StartedAt", "")) if isinstance(state, Mapping) else "",
             )
+        elif ours is not None and (isinstance(found, Unread) or isinstance(seen, Unknown)):
+            yield Process(rank=rank, node=node, owner=ours, container=ours, started="")
 
 
 def running_by_mark(scene: Scene, node: str) -> str | None:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import anyio
 
 from sparkd import http
+from sparkd.boundary import bounded
 from sparkd.engines import ENGINES, base_url
 from sparkd.errors import SparkdError
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State
+from sparkd.model.printed import Unread
 from sparkd.model.snapshot import Container, EngineMetrics, EngineView, NodeView, Unknown
 from sparkd.observe.unknowns import NodeAccess, Unknowns
 
@@ -55,8 +57,11 @@ class EngineLook:
             text = await http.metrics_text(base, DEADLINE_S)
         except SparkdError as error:
             return self.unknowns.unknown(deployment.nodes[0], key, str(error), "timeout")
+        read = bounded("metrics page", ENGINES[deployment.engine].metrics, text)
+        if isinstance(read, Unread):
+            return self.unknowns.unknown(deployment.nodes[0], key, read.why, "unreadable")
         self.unknowns.known(deployment.nodes[0], key)
-        return ENGINES[deployment.engine].metrics(text)
+        return read
 
     async def _stage(
         self, deployment: Deployment, head: Container, views: Mapping[str, NodeView], health: int | None | Unknown
@@ -64,7 +69,9 @@ class EngineLook:
         processes = views[deployment.nodes[0]].processes
         titles = [] if isinstance(processes, Unknown) else [one.title for one in processes if one.owner == head.id]
         lines = await self._log(deployment.nodes[0], head, STAGE_LINES)
-        return ENGINES[deployment.engine].stage(titles, lines, health if isinstance(health, int) else None)
+        status = health if isinstance(health, int) else None
+        stage = bounded("the log of rank 0", ENGINES[deployment.engine].stage, titles, lines, status)
+        return None if isinstance(stage, Unread) else stage
 
     async def _findings(self, deployment: Deployment, state: State, views: Mapping[str, NodeView]) -> tuple[str, ...]:
         """Log patterns on every rank: the traceback of a wedge is often in the worker's log only (evidence 12)."""
@@ -72,7 +79,8 @@ class EngineLook:
 
         async def read(rank: int, node: str, container: Container) -> None:
             lines = await self._log(node, container, FINDING_LINES)
-            found[rank] = [f"{rank}:{finding}" for finding in ENGINES[deployment.engine].findings(lines)]
+            findings = bounded(f"the log of rank {rank}", ENGINES[deployment.engine].findings, lines)
+            found[rank] = [f"{rank}:{finding}" for finding in (() if isinstance(findings, Unread) else findings)]
 
         async with anyio.create_task_group() as group:  # at once: eight mute logs would make the loop late
             for rank, node in enumerate(deployment.nodes):

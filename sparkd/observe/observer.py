@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
-import structlog
 
 from sparkd import clock
+from sparkd.boundary import unread
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import State
 from sparkd.model.snapshot import EngineView, NodeView, Snapshot, Unknown, blind
@@ -16,7 +16,6 @@ from sparkd.observe.engine import DEADLINE_S, EngineLook
 from sparkd.observe.nodes import NodeLook
 from sparkd.observe.unknowns import NodeAccess, Unknowns
 
-log = structlog.get_logger("sparkd")
 
 ENGINE_S = 3 * DEADLINE_S
 """For its health, its metrics and its logs, one after another."""
@@ -57,15 +56,14 @@ class Observer:
             here = [one for one in deployments if name in one.nodes]
             try:
                 views[name] = await self._nodes[name].look(here, states, runtimes)
-            except Exception:
-                # Part of the loop: what one node says must not blind sparkd to the others.
-                log.exception(
-                    "look failed", node=name, hint="this is a bug in sparkd; please report it with this trace"
-                )
-                views[name] = blind(name, Unknown("a bug in sparkd, see its log", clock.now()))
+            except Exception as bug:  # what one node says must not blind sparkd to the others
+                views[name] = blind(name, Unknown(unread(f"node {name}", bug).why, clock.now()))
 
         async def look_at_engine(deployment: Deployment) -> None:
-            view = await self._engine.look(deployment, states[deployment.name], views)
+            try:
+                view = await self._engine.look(deployment, states[deployment.name], views)
+            except Exception as bug:  # nor what one engine says to the others
+                view = EngineView(Unknown(unread(f"engine of {deployment.name}", bug).why, clock.now()), None)
             if view is not None:
                 engines[deployment.name] = view
 

@@ -14,11 +14,13 @@ from typing import Any
 import anyio
 
 from sparkd import clock
+from sparkd.boundary import bounded
 from sparkd.checks import run
 from sparkd.checks.scene import Answer, Ask, Changes, Check, Look, Place, Scene, Space, Text
 from sparkd.errors import DockerError, DockerStopped, HostError, NodeRefused
 from sparkd.facts import Fact, Question, disks, paths
 from sparkd.model.machine import DockerUnit
+from sparkd.model.printed import Unread
 from sparkd.model.snapshot import DOCKER_STOPPED, Unknown
 from sparkd.observe.unknowns import NodeAccess
 
@@ -136,9 +138,14 @@ class Surveyor:
         looks = [ask for ask in asks if isinstance(ask, Look)]
         if looks:
             probed = await self.access[node].client.probe({"paths": {"paths": [ask.path for ask in looks]}}, SURVEY_S)
-            kinds = paths.parse(probed.texts["paths"]) if "paths" in probed.texts else {}
+            kinds = bounded("paths", paths.parse, probed.texts.get("paths", ""))
             why = probed.errors["paths"].why if "paths" in probed.errors else "not answered"
-            found.update({ask: kinds.get(ask.path, _unknown(why)) for ask in looks})
+            found.update(
+                {
+                    ask: _unknown(kinds.why) if isinstance(kinds, Unread) else kinds.get(ask.path, _unknown(why))
+                    for ask in looks
+                }
+            )
         for ask in asks:
             if isinstance(ask, Text):
                 found[ask] = await self._file(node, ask.path, roots)
@@ -199,7 +206,5 @@ def _unsaid(error: DockerError | HostError) -> Unknown:
 
 
 def _parsed(fact: Fact[object], text: str) -> object:
-    try:
-        return fact.parse(text)
-    except (ValueError, OverflowError) as foreign:  # a FactError is one; so is a number of 5000 digits
-        return _unknown(f"unreadable {fact.name}: {foreign}")
+    value = bounded(fact.name, fact.parse, text)
+    return _unknown(value.why) if isinstance(value, Unread) else value

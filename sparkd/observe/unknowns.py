@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sparkd import clock
+from sparkd.boundary import bounded
 from sparkd.errors import HostError, HostKeyChanged, Late, NotOwner, ProtocolMismatch, Unreachable
 from sparkd.hosts.client import NodeClient, Probed
+from sparkd.model.printed import Unread
 from sparkd.model.snapshot import Unknown
 from sparkd.runtimes.inside import Inside
 from sparkd.runtimes.runtime import Runtime
@@ -86,9 +88,8 @@ class Reader:
         if text is None:
             why, code = (error.why, error.code) if error else ("no answer", "timeout")
             return self.unknowns.unknown(self.node, key, why, code)
-        try:
-            value = parse(text)
-        except (ValueError, OverflowError) as foreign:  # a FactError is one; so is a number of 5000 digits
-            return self.unknowns.unknown(self.node, key, f"unreadable {probe}: {foreign}", "unreadable")
+        value = bounded(probe, parse, text)
+        if isinstance(value, Unread):
+            return self.unknowns.unknown(self.node, key, value.why, "unreadable")
         self.unknowns.known(self.node, key)
         return value

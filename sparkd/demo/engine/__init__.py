@@ -26,6 +26,8 @@ Faults, the keys of that object (`"rank": N` beside them limits them to one rank
   {"hang_requests": true}    requests are accepted and never scheduled: /health green, counters frozen, no time-out
   {"slow_tokens": 0.2}       seconds per token instead of 1 / SPARKD_SIM_RATE
   {"error_chunk": true}      answers fail after two tokens: error chunk and [DONE] under 200, or 500; engine lives on
+  {"prints": ["…"]}          these lines are the first of the rank's start-up log
+  {"metrics": "…"}           this text follows what /metrics shows
   {"no_ready": true}         everything loads, the API never opens
   {"die": HOW}               at once: "exit0", "exit1", "exit127" (as a missing script), "oom" (SIGKILL, status 137)
   {"die_at_stage": STAGE, "code": N}   imports, config, core, group, weights, kvcache or ready; N is 1 unless given

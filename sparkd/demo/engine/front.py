@@ -10,7 +10,7 @@ from typing import Any
 
 from . import process, stages
 from .faults import Faults
-from .log import Log, bare
+from .log import Log, bare, emit
 from .options import Options, Sim
 
 # How often a control file is looked at while nothing else happens.
@@ -39,6 +39,11 @@ class Front:
         end = time.monotonic() + stages.duration_s(name, self.sim, self.faults)
         while time.monotonic() < end:
             self.wait([], end - time.monotonic())
+
+    def say_what_is_told(self) -> None:
+        """Lines that the control file puts into the start-up log: whatever anybody might print."""
+        for line in self.faults.now().get("prints", ()):
+            emit(1, line)
 
     def wait(self, sources: Sequence[Any], timeout_s: float | None = None) -> list[Any]:
         """The readable sources; none on a child's end, a wake-up or after `timeout_s`. Raises Ordered once."""

@@ -68,6 +68,7 @@ class Head(Front):
     def start(self) -> None:
         """From the first import to an open port; raises StageFailed or Ordered."""
         self.stage("imports")
+        self.say_what_is_told()
         self.check_parsers()
         self.log.line("INFO", "api_utils.py:347", texts.BANNER.format(model=self.options.model))
         self.log.line("INFO", "api_utils.py:286", f"non-default args: {self.options.given}")

@@ -28,6 +28,7 @@ class Headless(Front):
         """The whole life of the process; returns its exit status."""
         try:
             self.stage("imports")
+            self.say_what_is_told()
             error = weights.find(self.options.model)
             if error:
                 bare("\n".join([*traceback(texts.MODEL_FRAMES), error]))

@@ -137,8 +137,8 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200, {"server_load": self.server.api.engine.in_flight})
 
     def metrics(self) -> None:
-        page = self.server.api.engine.metrics.page().encode()
-        self.reply(200, "text/plain; version=0.0.4; charset=utf-8", page)
+        page = self.server.api.engine.metrics.page() + str(self.server.api.faults.now().get("metrics", ""))
+        self.reply(200, "text/plain; version=0.0.4; charset=utf-8", page.encode())
 
     def models(self) -> None:
         api = self.server.api

@@ -13,7 +13,7 @@ from sparkd.drift.form import RankForm, Side
 from sparkd.drifting.recording import Recording
 from sparkd.drifting.speed import Sample, slower
 from sparkd.drifting.store import NotRead, Record, Store
-from sparkd.importers.live import Seen
+from sparkd.importers.seen import Seen
 from sparkd.model.action import SendCanary, WarmUp
 from sparkd.model.config import Deployment
 from sparkd.model.decision import Phase, State, Watch

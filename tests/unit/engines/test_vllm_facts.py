@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkd.engines import ENGINES
+from sparkd.engines.prometheus import MOST_SAMPLES
 from sparkd.model.config import Deployment, Warmup
 from sparkd.model.machine import Socket
+from sparkd.model.printed import Unread
+from sparkd.model.snapshot import EngineMetrics
 
 VLLM = ENGINES["vllm"]
 RECORDED = Path(__file__).parent / "recorded"
@@ -119,20 +122,60 @@ vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="tiny",
 
 def test_metrics_of_a_page() -> None:
     found = VLLM.metrics(PAGE)
-    assert found is not None
+    assert isinstance(found, EngineMetrics)
     assert (found.running, found.waiting, found.prompt_tokens, found.generation_tokens) == (2, 4, 1500, 850)
     assert (found.kv_cache_usage, found.acceptance) == (0.125, (0.89, 0.565, 0.01))
 
 
 def test_metrics_by_presence() -> None:
     old = VLLM.metrics("vllm:generation_tokens_total 5\nvllm:gpu_cache_usage_perc 0.5\n")
-    assert old is not None
+    assert isinstance(old, EngineMetrics)
     assert (old.generation_tokens, old.running, old.kv_cache_usage, old.acceptance) == (5, 0, 0.5, ())
 
 
-@pytest.mark.parametrize("page", ["", "<html><body>404</body></html>", "up 1\n", "vllm:generation_tokens_total NaN\n"])
+@pytest.mark.parametrize("page", ["", "<html><body>404</body></html>", "up 1\n", "vllm:generation_tokens_total of\n"])
 def test_a_page_without_tokens_is_no_progress_and_no_zero(page: str) -> None:
     assert VLLM.metrics(page) is None
+
+
+TOKENS = "vllm:generation_tokens_total"
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1.0", "1e308", "1e17", "9" * 5000, "1_000", "0x1f"])
+@pytest.mark.parametrize("name", [TOKENS, "vllm:prompt_tokens_total", "vllm:num_requests_running"])
+def test_a_counter_that_is_no_number_makes_the_page_unread_and_is_never_progress(name: str, value: str) -> None:
+    """A sum without it would be another sum as soon as it is a number again, and `nan` is another than itself."""
+    found = VLLM.metrics(f'{PAGE}{name}{{engine="2"}} {value}\n')
+    assert isinstance(found, Unread)
+    assert found.why.startswith(name)
+    assert len(found.why) < 120
+
+
+def test_what_the_page_says_beside_the_counters_costs_itself_alone() -> None:
+    digits = "9" * 5000
+    info = f'vllm:cache_config_info{{num_gpu_blocks="{digits}",block_size="16"}} 1.0\n'
+    huge = f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="{digits}"}} 1e300\n'
+    for line in (info, huge, info.replace(digits, "²"), 'vllm:spec_decode_num_drafts_total{engine="1"} NaN\n'):
+        found = VLLM.metrics(PAGE + line)
+        assert isinstance(found, EngineMetrics)
+        assert (found.prompt_tokens, found.generation_tokens, found.kv_cache_tokens) == (1500, 850, None)
+        assert all(0 <= part <= 1 for part in found.acceptance)
+
+
+def test_a_digit_of_another_script_is_none() -> None:
+    assert VLLM.metrics(f"{PAGE}{TOKENS} ٣\n") == VLLM.metrics(PAGE)
+
+
+def test_a_label_cannot_forge_a_sample() -> None:
+    for end in "\r\x0b\x0c\x1c\x85\u2028":
+        forged = f'{PAGE}vllm:request_info{{model_name="x{end}{TOKENS} 5{end}"}} 1.0\n'
+        assert VLLM.metrics(forged) == VLLM.metrics(PAGE)
+
+
+def test_a_page_of_a_million_series_is_given_up_early() -> None:
+    found = VLLM.metrics("".join(f'{TOKENS}{{engine="{at}"}} 1\n' for at in range(MOST_SAMPLES + 1)))
+    assert isinstance(found, Unread)
+    assert str(MOST_SAMPLES) in found.why
 
 
 @given(st.one_of(st.text(), st.text(alphabet='vllm:generation_tokens_total{}="\\ 019.eNa\n', max_size=80)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from sparkd.engines import vllm_said
+from sparkd.engines import ENGINES, vllm_said
+from sparkd.model.printed import LONGEST_LINE, Unread
 
 RECORDED = Path(__file__).parent / "recorded"
 CONFIGURED = (
@@ -80,3 +81,63 @@ def test_a_line_that_was_cut_is_read_as_far_as_it_goes(cut: int) -> None:
 )
 def test_pages(path: str, answer: Any, found: dict[str, Any]) -> None:
     assert vllm_said.page(path, json.loads(json.dumps(answer))) == found
+
+
+DIGITS = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        (DIGITS, "99999999999999999999… is no value"),
+        ("0x" + "f" * 5000, "a number of more than 20 digits"),  # which Python reads, and cannot print
+        ("1e999", "inf is no number"),
+        ("-1e999", "-inf is no number"),
+        ("'" + "x" * 5000 + "'", "a text of 5000 characters"),
+        ("[1, " + DIGITS + "]", "[1, 9999999999999999… is no value"),
+        ("[1, 1e999]", "inf is no number"),
+        ("'" + "x" * 9000 + "'", "a value of 9002 characters"),
+        ("-" * 4000 + "1", "--------------------… is no value"),
+    ],
+)
+def test_a_value_that_is_no_value_is_said_and_costs_no_other(written: str, why: str) -> None:
+    line = CONFIGURED.replace("1024", written)
+    whole = vllm_said.arguments([CONFIGURED]) or {}
+    assert vllm_said.arguments([line]) == {**whole, "max-model-len": Unread(why)}
+
+
+def test_halves_of_characters_become_whole_ones() -> None:
+    found = vllm_said.arguments(["non-default args: {'served_model_name': ['a\\ud800'], 'dtype': '\\udcff'}"])
+    assert found == {"served-model-name": ["a?"], "dtype": "?"}
+
+
+def test_what_became_of_a_flag_and_is_no_number_is_said() -> None:
+    lines = [f"Using max model len {DIGITS}", f"Launching vLLM (v{'1.' * 100}) headless"]
+    assert vllm_said.in_use(lines) == {
+        "max-model-len": Unread("a number of 5000 digits"),
+        "version": Unread("a version of 200 characters"),
+    }
+    assert vllm_said.in_use(["Using max model len ٣"]) == {}
+
+
+def test_a_line_of_a_megabyte_is_cut_before_any_pattern_sees_it() -> None:
+    class Line(str):
+        """Tells how long the pieces are that are taken of it."""
+
+        taken: ClassVar[list[int]] = []
+
+        def __getitem__(self, key: Any) -> str:
+            piece = super().__getitem__(key)
+            self.taken.append(len(piece))
+            return piece
+
+    line = Line("Using max model len 5 " + "x" * (1 << 20))
+    for read in (
+        vllm_said.arguments,
+        vllm_said.in_use,
+        ENGINES["vllm"].findings,
+        lambda lines: ENGINES["vllm"].stage([], lines, None),
+    ):
+        Line.taken.clear()
+        read([line])
+        assert Line.taken == [LONGEST_LINE]

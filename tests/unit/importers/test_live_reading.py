@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from sparkd.checks.scene import Answer, Ask, Place, Scene, Text
 from sparkd.drift import Difference, compare, tables
+from sparkd.drift.known_good import as_yaml
 from sparkd.drifting.comparing import with_known
 from sparkd.engines.flags import Flag, shipped
 from sparkd.facts import Fact
@@ -26,6 +28,7 @@ from sparkd.importers.live import beside, live, reading, wanted
 from sparkd.importers.mains import processes
 from sparkd.model.config import Cleanup, Cluster, ContainerSpec, Deployment, Mount, Node
 from sparkd.model.machine import Boot, DockerUnit, Memory
+from sparkd.model.printed import Unread
 from sparkd.model.secret import HIDDEN
 from sparkd.model.snapshot import Container, NodeView, Unknown
 from sparkd.render import create_body, rank_specs
@@ -450,3 +453,78 @@ def test_no_secret_is_in_a_side() -> None:
     assert secret not in repr(live(scene({"spark1": None}, {"spark1": ended})))
     (form, _) = live(scene({"spark1": leaky})).side.ranks
     assert (form.env["HF_TOKEN"], form.env["URL"]) == (HIDDEN, f"http://{HIDDEN}@x")
+
+
+DIGITS = "9" * 5000
+
+
+def with_container(node: str, **changes: Any) -> dict[str, Inspected]:
+    made = inspected(node)
+    container = made.containers[IDS[node]]
+    config = {**container["Config"], **changes.pop("Config", {})}
+    return {node: replace(made, containers={IDS[node]: {**container, "Config": config, **changes}})}
+
+
+@pytest.mark.parametrize("label", [DIGITS, "²", "1_0", "nan", "\ud800"])
+def test_a_label_that_is_no_rank_is_none(label: str) -> None:
+    labels = {**inspected("spark2").containers[IDS["spark2"]]["Config"]["Labels"], "io.sparkd.rank": label}
+    seen = live(scene(docker=with_container("spark2", Config={"Labels": labels})))
+    assert (seen.whole, [form.rank for form in seen.side.ranks]) == (True, [0, 1])
+
+
+def test_words_with_more_digits_than_python_prints_are_kept_as_they_are_written() -> None:
+    words = ("--max-model-len", f"{'9' * 4300}K", "--seed", DIGITS, "--speculative-config", f'{{"a": {"9" * 4300}K}}')
+    seen = live(scene({"spark2": program("spark2", add=words)}))
+    record = as_yaml(seen.side, {})
+    assert f'seed: "{DIGITS}"' in record
+    found = with_known(live(scene()).side, seen, 0.0, 0.0)
+    assert {one.name for one in found.findings} >= {"--max-model-len", "--seed"}
+    json.dumps(found.as_json("demo", ""))
+
+
+@pytest.mark.parametrize("changes", [{"HostConfig": None}, {"HostConfig": {"Ulimits": [{}]}}, {"Mounts": 5}])
+def test_a_container_of_another_shape_costs_its_own_rank(changes: dict[str, Any]) -> None:
+    seen = live(scene({"spark1": program("spark1", add=("--seed", "3"))}, with_container("spark2", **changes)))
+    found = with_known(live(scene()).side, seen, 0.0, 0.0)
+    assert [one.name for one in found.findings if one.rank == 0] == ["--seed"], "the other rank is compared"
+    assert list(seen.unread) == ["spark2"]
+    assert seen.unread["spark2"].startswith("unreadable rank 1: ")
+
+
+def test_a_container_without_a_state_still_has_a_log() -> None:
+    found = list(processes(scene(docker=with_container("spark2", State=3))))
+    assert [(one.rank, one.started) for one in found] == [(0, ""), (1, "")]
+
+
+SAYS: dict[str, dict[str, Any]] = {"given": {"max-num-seqs": 8, "seed": 3}, "in-use": {"max-model-len": 1024}}
+ODD = Unread("a number of 5000 digits")
+
+
+def test_what_an_engine_says_and_cannot_be_read_is_not_compared_and_is_told() -> None:
+    owner = ("spark2", IDS["spark2"])
+    known = live(replace(scene(), says={owner: SAYS})).side
+    says = {"given": {"max-num-seqs": ODD, "seed": 3}, "in-use": {"max-model-len": ODD}, "rest": {"its page /x": ODD}}
+    seen = live(replace(scene(), says={owner: says}))
+    found = with_known(known, seen, 0.0, 0.0)
+    assert found.findings == (), "neither a difference nor silence"
+    assert [one for one in found.not_compared if ODD.why in one] == [
+        f"--max-num-seqs by its log of rank 1: {ODD.why}",
+        f"max-model-len in use of rank 1: {ODD.why}",
+        f"its page /x of rank 1: {ODD.why}",
+    ]
+    assert seen.whole, "it is recorded, without these"
+    assert ODD.why not in as_yaml(seen.side, {})
+    again = live(replace(scene(), says={owner: {**says, "given": {"max-num-seqs": ODD, "seed": 4}}}))
+    assert [one.name for one in with_known(known, again, 0.0, 0.0).findings] == ["--seed"]
+
+
+def test_of_a_node_that_is_unread_too() -> None:
+    view_ = view("spark2")
+    ran = Container("b" * 64, "sparkd-demo-1", "demo", 1, 7, "us", "", "running", None, False)
+    mute = replace(scene(), nodes={"spark1": view("spark1"), "spark2": replace(view_, containers=(ran,))})
+    mute = replace(mute, facts={**mute.facts, ("spark2", PROGRAMS.name): Unknown("mute", 0.0)})
+    known = live(replace(scene(), says={("spark2", IDS["spark2"]): SAYS})).side
+    says = {("spark2", IDS["spark2"]): {"given": {"max-num-seqs": ODD, "seed": 4}, "in-use": {}}}
+    found = with_known(known, live(replace(mute, says=says)), 0.0, 0.0)
+    assert "--max-num-seqs" not in {one.name for one in found.findings}
+    assert f"--max-num-seqs by its log of rank 1: {ODD.why}" in found.not_compared

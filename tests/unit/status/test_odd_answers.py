@@ -81,5 +81,5 @@ async def test_a_bug_in_the_look_at_one_node_blinds_nobody_to_the_others(
     one = Deployment(name="d", engine="vllm", nodes=("a", "b"))
     seen = await observer.look([one], {"d": State()})
     whys = [view.boot.why for view in seen.nodes.values() if isinstance(view.boot, Unknown)]
-    assert whys[0] == "a bug in sparkd, see its log"
+    assert whys[0] == "unreadable node a: TypeError, a bug in sparkd, see its log"
     assert "no node service answers" in whys[1]

@@ -1,0 +1,46 @@
+"""Where the reading of what others print ends: a value, or why there is none. Nothing that one of them says ends the work on the
+others.
+
+Readers are pure and raise ValueError alone (a FactError is one). Whatever else comes out of one is a bug of ours, logged with its
+trace once a kind, and told like any other value that could not be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import structlog
+
+from sparkd.model.printed import Unread
+
+log = structlog.get_logger("sparkd")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_logged: set[tuple[str, type[Exception]]] = set()
+MOST_LOGGED = 200
+
+
+def bounded(what: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | Unread:
+    """What `read` makes of its arguments. `what` names it for people: `meminfo`, `the log of rank 1`."""
+    try:
+        return read(*args, **kwargs)
+    except Exception as error:
+        return unread(what, error)
+
+
+def unread(what: str, error: Exception) -> Unread:
+    """For what was raised while `what` was read; logs a bug."""
+    if isinstance(error, ValueError) and not isinstance(error, UnicodeError):
+        return Unread(f"unreadable {what}: {error}")
+    kind = (what, type(error))
+    if kind not in _logged and len(_logged) < MOST_LOGGED:
+        _logged.add(kind)
+        log.error(
+            "could not be read",
+            what=what,
+            exc_info=error,
+            hint="this is a bug in sparkd; please report it with this trace",
+        )
+    return Unread(f"unreadable {what}: {type(error).__name__}, a bug in sparkd, see its log")

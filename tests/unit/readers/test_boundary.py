@@ -1,0 +1,106 @@
+"""What one node, rank or engine prints costs what is read from it, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+import structlog
+
+from sparkd.boundary import bounded
+from sparkd.decide.watch import progressed
+from sparkd.facts import memory, units
+from sparkd.hosts.client import Probed
+from sparkd.model.config import Cluster, Deployment, Node
+from sparkd.model.decision import Watch
+from sparkd.model.printed import Unread
+from sparkd.model.snapshot import EngineMetrics, EngineView, Unknown
+from sparkd.observe.engine import EngineLook
+from sparkd.observe.unknowns import Reader, Unknowns
+
+
+def test_a_refusal_is_a_sentence_and_a_bug_is_one_too_and_is_logged_once() -> None:
+    assert bounded("meminfo", memory.parse, "MemTotal: x kB\n") == Unread(
+        "unreadable meminfo: unexpected line 'MemTotal: x kB'"
+    )
+
+    def bug(_: str) -> int:
+        raise RecursionError("too deep")
+
+    with structlog.testing.capture_logs() as logged:
+        found = [bounded("a fact of the test", bug, "") for _ in range(3)]
+    assert found == [Unread("unreadable a fact of the test: RecursionError, a bug in sparkd, see its log")] * 3
+    assert [one["what"] for one in logged] == ["a fact of the test"]
+    assert bounded("what goes well", int, "3") == 3
+
+
+def test_one_probe_that_cannot_be_read_leaves_the_others() -> None:
+    texts = {"meminfo": f"MemTotal: {'9' * 5000} kB\n", "units": "Now=1\n"}
+    read = Reader(Unknowns(), "spark1", Probed(texts, {}), None)
+    found = read("meminfo", memory.parse)
+    assert isinstance(found, Unknown)
+    assert found.why.startswith("unreadable meminfo: unexpected line")
+    assert len(found.why) < 200
+    assert read("units", units.parse) == ()
+
+
+@contextmanager
+def serving(page: str) -> Iterator[str]:
+    class Engine(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = page.encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Engine)
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+DEPLOYMENT = Deployment(name="d", engine="vllm", nodes=("a",))
+LOOK = EngineLook(Cluster(cluster="c", nodes={"a": Node(name="a", address="local")}), {}, Unknowns())
+TOKENS = "vllm:generation_tokens_total"
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "1e308", "9" * 5000])
+async def test_a_counter_that_is_no_number_is_unknown_to_the_loop(value: str) -> None:
+    with serving(f'{TOKENS}{{engine="0"}} 5\n{TOKENS}{{engine="1"}} {value}\n') as base:
+        found = await LOOK._metrics(base, DEPLOYMENT)
+    assert isinstance(found, Unknown)
+    assert (found.why.startswith(TOKENS), found.code) == (True, "unreadable")
+
+
+async def test_no_token_moves_while_a_counter_comes_and_goes() -> None:
+    """A stalled engine whose page says `nan` at every other look is still stalled."""
+    watch = Watch(canary_failing_since=1.0, canary_failures=1)
+    for at, value in enumerate(["5", "NaN", "5", "NaN", "5"]):
+        with serving(
+            f'{TOKENS}{{engine="0"}} 7\n{TOKENS}{{engine="1"}} {value}\nvllm:num_requests_running 1\n'
+        ) as base:
+            metrics = await LOOK._metrics(base, DEPLOYMENT)
+        assert isinstance(metrics, Unknown if value == "NaN" else EngineMetrics)
+        case = _Case(EngineView(200, metrics), float(at))
+        watch = progressed(case, watch)  # type: ignore[arg-type]
+    assert (watch.canary_failing_since, watch.frozen_since, watch.tokens_at) == (1.0, 2.0, None)
+
+
+class _Case:
+    """The two parts of a case that progress is told by."""
+
+    def __init__(self, view: EngineView, now: float) -> None:
+        self.view, self.now = view, now
