@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from sparkd import clock, http
-from sparkd.act.canary import API_KEY
+from sparkd.act.canary import key
 from sparkd.act.hands import ActionFailed, Hands
 from sparkd.checks.scene import Scene
 from sparkd.drift.said import GIVEN, IN_USE
@@ -77,7 +77,7 @@ class Hearing:
         """Each page on its own: most engines do not have all of them, and a late one costs itself alone."""
         deployment, engine = scene.deployment, ENGINES[scene.deployment.engine]
         try:
-            token = await self.hands(deployment.name).secret(API_KEY) if API_KEY in deployment.secrets else None
+            token = await key(self.hands(deployment.name))
         except ActionFailed:
             token = None  # then the page that wants it says nothing
 

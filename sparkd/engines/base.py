@@ -104,8 +104,10 @@ class Engine(Protocol):
         """Progress from the engine's metrics page, by presence; None when the page shows no token counter."""
         ...
 
-    def completion(self, deployment: Deployment, prompt: str, max_tokens: int) -> tuple[str, dict[str, Any]]:
-        """(path, JSON body) of one streamed completion."""
+    def completion(
+        self, deployment: Deployment, prompt: str, max_tokens: int, whole: bool = False
+    ) -> tuple[str, dict[str, Any]]:
+        """(path, JSON body) of one streamed completion. `whole`: of all of these tokens, whatever the model would end with."""
         ...
 
     def memory(self, deployment: Deployment, total_bytes: int) -> MemoryNeed:

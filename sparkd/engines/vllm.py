@@ -167,13 +167,16 @@ class Vllm:
             kv_cache_tokens=_cache_tokens(page),
         )
 
-    def completion(self, deployment: Deployment, prompt: str, max_tokens: int) -> tuple[str, dict[str, Any]]:
+    def completion(
+        self, deployment: Deployment, prompt: str, max_tokens: int, whole: bool = False
+    ) -> tuple[str, dict[str, Any]]:
         common = {
             "model": deployment.api_name,
             "max_tokens": max_tokens,
             "temperature": 0,
             "stream": True,
             "stream_options": {"include_usage": True},  # chunks are not tokens with speculative decoding
+            **({"ignore_eos": True} if whole else {}),
         }
         if deployment.warmup.api == "completions":
             return "/v1/completions", {**common, "prompt": prompt}
