@@ -85,6 +85,8 @@ class Trouble:
     rank: int | None = None
     mild: bool = False
     not_yet: bool = False
+    passing: bool = False
+    """Of what sparkd ends itself before a start: true until then, and no longer."""
 
 
 @dataclass(frozen=True, slots=True)
