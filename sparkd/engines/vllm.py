@@ -93,8 +93,8 @@ class Vllm:
             *(deployment.command or self.command),
             deployment.model,
             *served,
-            *("--host", "0.0.0.0", "--port", str(deployment.port)),
-            *words(deployment.args),
+            *("--host", str(deployment.args.get("host", "0.0.0.0")), "--port", str(deployment.port)),
+            *words({name: value for name, value in deployment.args.items() if name != "host"}),
             *(_place(deployment, rank, nodes) if len(deployment.nodes) > 1 else ()),
         )
 

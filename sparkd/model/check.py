@@ -11,7 +11,19 @@ from sparkd.model.decision import ASK_ENGINE, STARTING, FailureClass, State
 
 CODES = (
     *("image", "build-metadata", "marker", "provides", "model", "flags", "container-spec"),
-    *("ghost-path", "exit-loop", "second-supervisor", "disk", "stray", "port", "memory", "swap", "pressure", "shm"),
+    *(
+        "ghost-path",
+        "exit-loop",
+        "second-supervisor",
+        "disk",
+        "stray",
+        "port",
+        "open-endpoint",
+        "memory",
+        "swap",
+        "pressure",
+        "shm",
+    ),
     *("caches", "gpu", "link", "clock", "parity", "boot", "drift"),
 )
 """Of every check, in the order in which they are shown: what reads a configuration must not import the checks for it."""
