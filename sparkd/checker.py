@@ -16,7 +16,7 @@ from sparkd.checks import CHECKS, drift, run
 from sparkd.checks.scene import Scene
 from sparkd.drift.report import Drift
 from sparkd.facts.boots import BOOTS, Boots
-from sparkd.model.check import Checked, Finding, Level, Status
+from sparkd.model.check import Checked, Finding, Level, Status, about
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State
 from sparkd.model.machine import Boot
@@ -26,6 +26,8 @@ from sparkd.observe.survey import Surveyor
 
 log = structlog.get_logger("sparkd")
 
+ANEW = (Phase.PRECHECK, Phase.SERVE)
+"""Phases that are entered with fresh results: what was found while the ranks came up may say what they had not done yet."""
 EVERY_S = 300.0
 """While nothing is about to start. All checks together cost a node some tens of milliseconds (`make bench`)."""
 
@@ -57,7 +59,7 @@ class Checker:
     before_start: Callable[[Scene], Awaitable[Drift | Unknown | None]] = _nothing_recorded
     """What the next start differs in from what worked, by what the checks have read."""
     found: dict[str, Checked] = field(default_factory=dict)
-    """Deployment -> the last run that ended."""
+    """Deployment -> the last run that ended; of what is there now is only what `current` gives."""
     boots: dict[str, tuple[str, Boots]] = field(default_factory=dict)
     """Node -> which boot it was in, and what is known of how that came about; taken away by whoever tells it."""
     _anew: set[str] = field(default_factory=set)
@@ -73,17 +75,22 @@ class Checker:
         self.wake()
 
     def due(self, name: str, state: State, recheck_s: float) -> bool:
-        """Before a start anew, while a check holds it every `recheck_s`, never while ranks are being started."""
-        last = self.found.get(name)
+        """For every generation and every start anew, while a check holds it every `recheck_s`, never while ranks are started."""
         if name in self._running or state.phase in STARTING:
             return False
+        last = self.current(name, state)
         if last is None or name in self._anew:
             return True
-        if state.phase is Phase.PRECHECK and last.at < state.since:
+        if state.phase in ANEW and last.at < state.since:
             return True
         held = state.phase is Phase.HELD and state.hold is not None and state.hold.fact.startswith("check:")
-        waiting = held or state.phase is Phase.PRECHECK
+        waiting = held or state.phase is Phase.PRECHECK or any(one.passing for one in last.findings)
         return clock.now() - last.at >= (recheck_s if waiting else EVERY_S)
+
+    def current(self, name: str, state: State) -> Checked | None:
+        """What the last run found, as far as it is of what is there now."""
+        last = self.found.get(name)
+        return None if last is None else last.current(state)
 
     def start(self, group: TaskGroup, cluster: Cluster, deployment: Deployment, state: State, seen: Snapshot) -> None:
         """Run the checks beside the loop."""
@@ -98,13 +105,13 @@ class Checker:
             if last is not None and last.at >= asked:
                 return
         ended = self._running[deployment.name] = anyio.Event()
-        began = clock.now()
+        began, of = clock.now(), about(state)
         try:
             self.found[deployment.name] = await self.check(cluster, deployment, state, seen)
         except Exception:
             # Part of the loop: a bug in one check must neither end supervision nor keep a deployment from starting.
             log.exception("checks failed", deployment=deployment.name, hint="this is a bug in sparkd; please report it")
-            self.found[deployment.name] = Checked(began, clock.now() - began, (BUG,))
+            self.found[deployment.name] = Checked(began, clock.now() - began, (BUG,), *of)
         finally:
             # Also when whoever asked has gone away: others may wait.
             del self._running[deployment.name]
@@ -133,4 +140,5 @@ class Checker:
                 self.boots[node] = (boot.identity, boots)
         found = [bounded(f"check {check.code}", run.evaluate, [check], scene, said) for check in checks]
         findings = [(_bug(one),) if isinstance(one, Unread) else one for one in found]
-        return Checked(began, clock.now() - began, tuple(finding for of_check in findings for finding in of_check))
+        told = tuple(finding for of_check in findings for finding in of_check)
+        return Checked(began, clock.now() - began, told, *about(state))

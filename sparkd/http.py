@@ -26,6 +26,9 @@ MAX_TOKENS = 1 << 31
 MAX_BODY_BYTES = 8 * 1024 * 1024
 """No answer of an engine is larger (a vLLM metrics page is some 100 kB); more is cut off and called a failure."""
 
+UNAUTHORIZED = "HTTP 401"
+"""How the `why` of a completion begins that was refused for want of a key, or for another than the engine's."""
+
 _clients: RunVar[httpx.AsyncClient] = RunVar("sparkd.http.client")
 
 

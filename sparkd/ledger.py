@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+import structlog
+
 from sparkd import clock
 from sparkd.decide.standing import woken
-from sparkd.journal import Journal
+from sparkd.journal import UNREAD, Journal, JournalError
 from sparkd.metrics import Counters
 from sparkd.model.config import Config, Deployment, as_started
 from sparkd.model.decision import ASK_ENGINE, Intent, Phase, State, Watch
 from sparkd.model.view import Pending
 from sparkd.roster import Roster, may_run, roster
+
+log = structlog.get_logger("sparkd")
 
 
 @dataclass(slots=True)
@@ -33,6 +37,18 @@ class Ledger:
         kept = {name: state.started for name, state in states.items() if state.started is not None}
         self.roster = roster(self.config, kept)
         await self._welcome(states)
+        if self.journal.unsaid:
+            await self._nobody_knows()
+
+    async def _nobody_knows(self) -> None:
+        """A deployment of which nothing is written may have been stopped by a person as well (rule 8)."""
+        written = await self.journal.load_intents()
+        for name in self.intents.keys() - written.keys():
+            self.intents[name] = replace(UNREAD, wanted=self.intents[name].wanted)
+            try:
+                await self.journal.save_intent(name, self.intents[name])
+            except JournalError as error:
+                log.warning("not written down", deployment=name, why=str(error))
 
     async def reload(self, config: Config, busy: Collection[str]) -> list[str]:
         """Go on with another configuration. What may be running stays, whatever became of its file; returns what went."""

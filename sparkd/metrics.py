@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from sparkd.model.check import Status
-from sparkd.model.decision import Cause, FailureClass, Phase
+from sparkd.model.decision import Cause, FailureClass, Phase, State
 from sparkd.model.machine import Boot, Memory
 from sparkd.model.snapshot import EngineMetrics
 from sparkd.model.view import ClusterView
@@ -243,7 +243,8 @@ def _checks(view: ClusterView, now: Json) -> Iterator[Metric]:
     """The worst that each check found on each node; what is wrong with the deployment itself has no node."""
     worst: dict[tuple[str, str, str], int] = {}
     for name, checked in (view.snapshot.checks if view.snapshot is not None else {}).items():
-        for one in checked.findings:
+        current = checked.current(view.states.get(name, State()))
+        for one in current.findings if current is not None else ():
             key = (name, one.node or "", one.code)
             worst[key] = max(worst.get(key, 0), CHECK_STATUS[one.status])
     text = "What a check found: 0 ok, 1 warn, 2 fail, 3 unknown."

@@ -32,6 +32,8 @@ def changed(
 ) -> Intent:
     """The intent after this verb. A start or restart also releases: a person who asks for it wants it tried now."""
     said = replace(intent, by=by, message=message, at=at)
+    if verb in ("start", "stop", "restart"):
+        said = replace(said, unread=False)
     match verb:
         case "start":
             return replace(said, wanted="up", release=intent.release + 1, lost=frozenset(), forced=force)

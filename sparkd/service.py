@@ -245,9 +245,9 @@ class Service:
 
     def checks(self, name: str) -> Mapping[str, Any]:
         self._known(name)
-        checked = self._supervisor.checker.found.get(name)
+        checked = self._supervisor.checker.current(name, self._supervisor.states[name])
         if checked is None:
-            raise NotFound(f"the checks of {name} have not run yet", f"sparkd ctl check {name} runs them")
+            raise NotFound(f"the checks of {name} have not run yet, as it is now", f"sparkd ctl check {name} runs them")
         ledger = self._supervisor.ledger
         pending = ledger.pending(name) if ledger.judged(name) == ledger.running(name) else Pending()
         said = difference.as_json(pending) if pending != Pending() else None

@@ -105,21 +105,22 @@ def _common(
         "outage": outages.as_json(name, state.outage, view.at) if state.outage else None,
         "last_outage": outages.as_json(name, state.last_outage, view.at) if state.last_outage else None,
         "drift": {str(one): view.drift.get(name, {}).get(str(one), 0) for one in Severity},
-        "checks": _checks(view, name),
+        "checks": _checks(view, name, state),
         "ranks": ranks,
         "paused": intent.paused,
         "cause": str(state.cause) if state.cause else None,
         "serving_since": _serving_since(view, state) if serving else None,
         "down_since": None if serving else _moment(view, down_since),
-        "canary": _canary(view, name),
+        "canary": _canary(view, name, state),
         "problems": [],
         "file": deployment.file,
     }
 
 
-def _checks(view: ClusterView, name: str) -> Json:
-    """How many checks found what, at their last run."""
+def _checks(view: ClusterView, name: str, state: State) -> Json:
+    """How many checks found what, at their last run; none where that was of an earlier generation."""
     checked = view.snapshot.checks.get(name) if view.snapshot is not None else None
+    checked = checked.current(state) if checked is not None else None
     return dict(checked.counts) if checked is not None else dict.fromkeys(map(str, Status), 0)
 
 
@@ -201,9 +202,9 @@ def _failure(failure: Failure) -> Json:
     }
 
 
-def _canary(view: ClusterView, name: str) -> Json | None:
+def _canary(view: ClusterView, name: str, state: State) -> Json | None:
     canary = view.canaries.get(name)
-    if canary is None:
+    if canary is None or canary.generation != state.generation:
         return None
     return {
         "at": _moment(view, canary.ended_at),

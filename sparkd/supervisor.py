@@ -37,6 +37,8 @@ log = structlog.get_logger("sparkd")
 
 CHAIN = 8
 """Decisions made on one snapshot while each only changes the phase; a plan never needs more."""
+CHECKED_AGAIN = 3
+"""Runs of the checks for somebody who asked, where each meets the end of the generation it began with."""
 READABLE_S = 5.0
 """For a node to be connected, before it is checked as it is: an SSH connection takes 0.2 s."""
 GAP_S = 0.1
@@ -195,7 +197,9 @@ class Supervisor:
         self._stood_still = stood_still
         await self._found_again(looked)
         ended, busy = self.in_flight.outcomes(began), self.in_flight.actions()
-        self.snapshot = replace(looked, outcomes=ended, busy=busy, checks=dict(self.checker.found))
+        found = {name: self.checker.current(name, state) for name, state in self.states.items()}
+        checks = {name: one for name, one in found.items() if one is not None}
+        self.snapshot = replace(looked, outcomes=ended, busy=busy, checks=checks)
         self._looked.set()
         self._looked = anyio.Event()
         again = False
@@ -222,13 +226,18 @@ class Supervisor:
 
     async def check_now(self, name: str) -> bool:
         """Run the checks of one deployment. False before the first look at its nodes."""
-        deployment = self.ledger.judged(name)
         self.checker.asking.again()
-        await self.readable_soon(deployment)
-        seen, state = self.snapshot, self.states.get(name)  # a reload may have taken it away
-        if seen is None or state is None or not set(deployment.nodes) <= seen.nodes.keys():
-            return False
-        await self.checker.run(self.cluster, deployment, state, seen)
+        await self.readable_soon(self.ledger.judged(name))
+        for _ in range(CHECKED_AGAIN):
+            seen, state = self.snapshot, self.states.get(name)  # a reload may have taken it away
+            if seen is None or state is None:
+                return False
+            deployment = self.ledger.judged(name)
+            if not set(deployment.nodes) <= seen.nodes.keys():
+                return False
+            await self.checker.run(self.cluster, deployment, state, seen)
+            if (now := self.states.get(name)) is None or self.checker.current(name, now) is not None:
+                break  # else another generation began meanwhile, of which this says nothing
         return True
 
     async def readable_soon(self, deployment: Deployment) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sparkd import clock, http
-from sparkd.act.hands import Hands
+from sparkd.act.hands import ActionFailed, Hands
 from sparkd.engines import ENGINES, base_url
 from sparkd.model.action import SendCanary, WarmUp
+from sparkd.model.config import Deployment
+from sparkd.model.rate import rate
 from sparkd.model.snapshot import Canary
 
 CANARY_PROMPT = "ping"
@@ -13,22 +18,62 @@ API_KEY = "VLLM_API_KEY"
 """With this secret the engine wants a bearer token, from us as from everybody."""
 
 
+MEASURED_TOKENS = (64, 256, 1024)
+"""Of a request that is sent for its rate: more only where the answer was there before a rate could be told."""
+
+
 async def warm_up(hands: Hands, action: WarmUp) -> Canary:
     wanted = hands.deployment.warmup
-    return await _complete(hands, action.generation, wanted.prompt, wanted.max_tokens, action.timeout_s)
+    return await _complete(hands, action.generation, wanted.prompt, wanted.max_tokens, action.timeout_s, wanted.expect)
 
 
 async def canary(hands: Hands, action: SendCanary) -> Canary:
     return await _complete(hands, action.generation, CANARY_PROMPT, 1, action.timeout_s)
 
 
-async def _complete(hands: Hands, generation: int, prompt: str, max_tokens: int, timeout_s: float) -> Canary:
+async def measure(hands: Hands, generation: int, timeout_s: float) -> Canary:
+    """A request for its rate alone: as long an answer as a rate takes, whatever the model has to say."""
+    prompt = hands.deployment.warmup.prompt
+    for tokens in MEASURED_TOKENS:
+        done = await _complete(hands, generation, prompt, tokens, timeout_s, whole=True)
+        if not done.ok or done.tokens < tokens or done.tokens_per_second is not None:
+            break
+    return done
+
+
+async def _complete(
+    hands: Hands,
+    generation: int,
+    prompt: str,
+    max_tokens: int,
+    timeout_s: float,
+    expect: Mapping[str, Any] | None = None,
+    whole: bool = False,
+) -> Canary:
     """A completion that fails or is late is a result, not an error: the decision weighs it."""
-    path, body = ENGINES[hands.deployment.engine].completion(hands.deployment, prompt, max_tokens)
-    expect = hands.deployment.warmup.expect if max_tokens > 1 else {}
+    path, body = ENGINES[hands.deployment.engine].completion(hands.deployment, prompt, max_tokens, whole)
     sent_at = clock.now()
-    token = await hands.secret(API_KEY) if API_KEY in hands.deployment.secrets else None
+    token = await key(hands)
     done = await http.complete(base_url(hands.deployment, hands.cluster.nodes), path, body, timeout_s, expect, token)
-    decode_s = done.seconds - (done.first_token_s or 0.0)
-    rate = (done.tokens - 1) / decode_s if done.ok and done.tokens > 1 and decode_s > 0 else None
-    return Canary(generation, sent_at, clock.now(), done.ok, done.why, done.tokens, done.first_token_s, rate)
+    found = rate(done.tokens, done.first_token_s, done.seconds) if done.ok else None
+    why = _refused(hands.deployment) if done.why.startswith(http.UNAUTHORIZED) else done.why
+    return Canary(generation, sent_at, clock.now(), done.ok, why, done.tokens, done.first_token_s, found)
+
+
+async def key(hands: Hands) -> str | None:
+    """What the engine was started to want, from us as from everybody; None where it wants nothing. Raises ActionFailed."""
+    file = hands.deployment.secrets.get(API_KEY)
+    if file is None:
+        return None
+    found = await hands.secret(API_KEY)
+    if not (found.isascii() and found.isprintable()):
+        raise ActionFailed(f"secret {API_KEY} in {file} is no key: a request can hold printable ASCII alone", "secret")
+    return found
+
+
+def _refused(deployment: Deployment) -> str:
+    file = deployment.secrets.get(API_KEY)
+    if file is not None:
+        return f"the engine refuses the key in {file} ({http.UNAUTHORIZED}): it was started with another one"
+    fix = ENGINES[deployment.engine].argument_fix("api-key")
+    return f"the engine wants a key ({http.UNAUTHORIZED}): {fix}"

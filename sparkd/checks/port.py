@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sparkd.checks.scene import Check, Scene, Trouble
-from sparkd.decide.strays import holder, may_end
+from sparkd.decide.strays import goes_by_itself, holder, may_end, remedy
 from sparkd.engines import ENGINES as KNOWN
 from sparkd.engines import PortUse
 from sparkd.facts.engines import ENGINES
@@ -26,7 +26,10 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
             ranks = _behind(view, socket, scene.owner)
             # An older generation of its own goes before the next start.
             if all(one.deployment != scene.deployment.name for one in ranks):
-                yield _of_another(use, view, socket, ranks[0]) if ranks else _trouble(scene, use, view, socket)
+                told = _of_another(scene, use, view, socket, ranks[0]) if ranks else _trouble(scene, use, view, socket)
+                # A generation that began after the look at the ranks: its processes are not among those of the look.
+                if not (scene.running and told.passing):
+                    yield told
                 break
 
 
@@ -38,33 +41,33 @@ def _listening(view: NodeView, port: int) -> list[Socket]:
 def _behind(view: NodeView, socket: Socket, owner: str) -> list[Container]:
     """The ranks of ours, of whatever deployment and generation, that it is of. A holder nobody can see may be any of them."""
     ours = [one for one in view.ranks if one.owner == owner]
-    if socket.pid is None:
+    if socket.pid is None or isinstance(view.processes, Unknown):
         return [one for one in ours if one.alive]
-    processes = () if isinstance(view.processes, Unknown) else view.processes
-    owners = {one.owner for one in processes if one.pid == socket.pid}
+    owners = {one.owner for one in view.processes if one.pid == socket.pid}
     return [one for one in ours if not owners.isdisjoint(one.owners)]
 
 
-def _of_another(use: PortUse, view: NodeView, socket: Socket, rank: Container) -> Trouble:
+def _of_another(scene: Scene, use: PortUse, view: NodeView, socket: Socket, rank: Container) -> Trouble:
     """Mild: where one deployment takes another's place, the other is stopped a moment before."""
-    text = (
-        f"the {use.what} port {use.port} on {view.name} is held by rank {rank.rank} of {rank.deployment}: "
-        "a start waits some seconds for it, then holds"
-    )
+    goes = goes_by_itself(rank, view, scene.deployment.name)
+    after = "sparkd ends it itself" if goes else "a start waits some seconds for it, then holds"
+    text = f"the {use.what} port {use.port} on {view.name} is held by rank {rank.rank} of {rank.deployment}: {after}"
     seen = (f"LISTEN {socket.local_ip}:{socket.local_port}",)
-    return Trouble(view.name, text, f"sparkd ctl stop {rank.deployment}", seen, rank=use.rank, mild=True)
+    fix = "" if goes else f"sparkd ctl stop {rank.deployment}"
+    return Trouble(view.name, text, fix, seen, rank=use.rank, mild=True, passing=goes)
 
 
 def _trouble(scene: Scene, use: PortUse, view: NodeView, socket: Socket) -> Trouble:
+    name, allowed = scene.deployment.name, scene.cluster.cleanup.remove_strays
     held = holder(view, socket.pid, use.port, scene.owner)
     by, fix = f"pid {socket.pid}" if socket.pid else "a process that cannot be seen", "stop it"
     if held is not None:
-        by, fix = held.words, held.fix
-    goes = held is not None and may_end(held, scene.deployment.name, scene.cluster.cleanup.remove_strays)
+        by, fix = held.words, remedy(held, view, name, allowed)
+    goes = held is not None and (not fix or may_end(held, name, allowed))
     text = f"the {use.what} port {use.port} on {view.name} is held by {by}" + (": sparkd ends it first" if goes else "")
     seen = (f"LISTEN {socket.local_ip}:{socket.local_port}",)
-    look = f"on {view.name}: ss -ltnp 'sport = :{use.port}'; {fix}"
-    return Trouble(view.name, text, look, seen, rank=use.rank, mild=goes)
+    look = "" if goes else f"on {view.name}: ss -ltnp 'sport = :{use.port}'; {fix}"
+    return Trouble(view.name, text, look, seen, rank=use.rank, mild=goes, passing=goes)
 
 
 CHECK = Check(

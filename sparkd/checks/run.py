@@ -80,6 +80,7 @@ def _judged(check: Check, level: Level, trouble: Trouble) -> Finding:
         fix=trouble.fix,
         cls=check.cls,
         not_yet=trouble.not_yet,
+        passing=trouble.passing,
     )
 
 

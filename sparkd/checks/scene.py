@@ -22,6 +22,7 @@ __all__ = [
     "Changes",
     "Check",
     "Look",
+    "Page",
     "Place",
     "Scene",
     "Space",
@@ -70,7 +71,16 @@ class Changes:
     path: str = "/"
 
 
-Ask = Look | Text | Changes | Space
+@dataclass(frozen=True, slots=True)
+class Page:
+    """How does the engine's API at this place answer GET `path` without a key? Answered with the status, as text."""
+
+    node: str
+    place: Place
+    path: str
+
+
+Ask = Look | Text | Changes | Space | Page
 Answer = str | None | Unknown
 
 
@@ -85,6 +95,8 @@ class Trouble:
     rank: int | None = None
     mild: bool = False
     not_yet: bool = False
+    passing: bool = False
+    """Of what sparkd ends itself before a start: true until then, and no longer."""
 
 
 @dataclass(frozen=True, slots=True)

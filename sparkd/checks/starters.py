@@ -56,7 +56,9 @@ def starters(scene: Scene, node: str) -> Iterator[Starter]:
     """Everything on the node that starts something, but what sparkd itself has made."""
     units = scene.fact(node, UNITS)
     if not isinstance(units, Unknown):
-        yield from (_of_unit(node, unit) for unit in units if not OWN.fullmatch(unit.name))
+        ranks = {owner for one in scene.nodes[node].ranks if one.owner == scene.owner for owner in one.owners}
+        made = (unit for unit in units if not OWN.fullmatch(unit.name) and (unit.user or unit.name not in ranks))
+        yield from (_of_unit(node, unit) for unit in made)
     for container in containers(scene, node).values():
         if container.starts_itself and container.owner != scene.owner:
             yield _of_container(node, container)

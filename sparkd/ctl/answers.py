@@ -154,6 +154,7 @@ class Deployment(NamedTuple):
     phase: str
     serving: bool
     sentence: str = ""
+    reason: str = ""
     since: Moment | None = None
     generation: int | None = None
     profile: str | None = None

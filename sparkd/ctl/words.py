@@ -18,6 +18,8 @@ STARTING = {
 """Phases on the way up, in their order."""
 
 
+UNREAD = "intent-unread"
+"""Reason code: neither the journal nor its spare tells what people wanted."""
 PROBLEMS_SHOWN = 4
 """Of a deployment file; `sparkd config check` shows all of them."""
 
@@ -49,6 +51,9 @@ def verdict(deployment: Deployment, status: Status) -> Verdict:
 
 
 def _paused(deployment: Deployment) -> Verdict:
+    if deployment.reason == UNREAD:
+        serves = "is serving" if deployment.serving else "is NOT serving"
+        return Verdict(f"{deployment.name} {serves}, and what was wanted of it is lost: it needs a person.", "red", 8)
     if deployment.wanted != "up":
         return Verdict(f"{deployment.name} is paused, and not wanted up.", "bold", 2)
     if deployment.serving:
@@ -139,6 +144,8 @@ def why(deployment: Deployment) -> str:
 
 def what_next(deployment: Deployment, status: Status) -> str:
     """What sparkd does next by itself and when, or who has to do what instead."""
+    if deployment.reason == UNREAD:
+        return f"nothing, until `sparkd ctl start {deployment.name}` or `sparkd ctl stop {deployment.name}` says what is wanted"
     if deployment.phase == "paused":
         return f"nothing, until `sparkd ctl resume {deployment.name}`"
     if deployment.phase == "held":

@@ -18,6 +18,7 @@ from sparkd.model.config import Deployment, Policy, as_started
 from sparkd.model.decision import Cause, Decision, Intent, Phase, State
 from sparkd.model.snapshot import Snapshot
 
+LOST = "what was wanted of it is lost"
 Handler = Callable[[Case], Decision]
 
 PHASES: dict[Phase, Handler] = {
@@ -92,11 +93,13 @@ def _nothing_to_release(state: State, intent: Intent) -> State:
 
 def _pause(case: Case) -> Decision | None:
     state = case.state
-    if case.intent.paused and state.phase is not Phase.PAUSED:
+    hands_off = case.intent.paused or case.intent.unread
+    if hands_off and state.phase is not Phase.PAUSED:
         before = state.before if state.phase is Phase.ADOPTING else state.phase
-        said = "paused: observing only"
-        return decide(case.enter(Phase.PAUSED, before=before), said, "paused", events=[("paused", "paused")])
-    if not case.intent.paused and state.phase is Phase.PAUSED:
+        said = "paused" if case.intent.paused else LOST
+        paused = case.enter(Phase.PAUSED, before=before)
+        return decide(paused, f"{said}: observing only", "paused", events=[("paused", said)])
+    if not hands_off and state.phase is Phase.PAUSED:
         said = "resumed: looking at what runs"
         return decide(case.enter(Phase.ADOPTING, before=state.before), said, "resumed", events=[("resumed", "resumed")])
     return None

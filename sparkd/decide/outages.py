@@ -109,7 +109,8 @@ def _blind(case: Case, state: State) -> Seen | None:
     known = (state.watch.canary_at, state.watch.tokens_at)
     last = max((at for at in known if at is not None), default=state.since)
     since = max(why.since, last)
-    blind = case.now - since >= case.deployment.health.canary_after
+    patience = case.deployment.health.canary_after + case.policy.canary_timeout
+    blind = case.now - since > patience  # canaries go on meanwhile: for as long as one of them takes it is not silent
     return Seen(None, since, UNREAD, f"{head} could not be read ({why.why})") if blind else None
 
 

@@ -50,6 +50,9 @@ RULES: dict[str, Rule] = {
     "stopped": Rule(8, "a person wants it stopped, and nothing undoes that"),
     "stopping": Rule(8, "a person wants it stopped"),
     "paused": Rule(8, "a person wants it observed only"),
+    "intent-unread": Rule(
+        8, "what a person may have wanted is never guessed: nothing is started or stopped until it is said"
+    ),
     "begin": Rule(4, "its number is written down before anything of it starts"),
     "warmup": Rule(None, "ready is a correct completion, streamed to its end"),
     "loading": Rule(10, "a start has its own time, and until that is up nothing counts as a failure"),

@@ -12,6 +12,7 @@ from sparkd.decide.loss import loss
 from sparkd.decide.teardown import teardown
 from sparkd.model.decision import STARTING, Cause, Decision, Hold, Phase, Planned, State, Watch
 
+UNREAD = "intent-unread"
 DOWN = frozenset({Phase.BACKOFF, Phase.HELD, Phase.CLEANUP, Phase.PRECHECK, Phase.STOPPED})
 """Phases in which it was decided already that what runs has to go."""
 
@@ -43,6 +44,10 @@ def paused(case: Case) -> Decision:
     running = len(case.group.alive)
     unread = f", {names(case.group.unread)} unknown" if case.group.unread else ""
     seen = f"{running} of {len(case.deployment.nodes)} ranks run{unread}"
+    if case.intent.unread and not case.intent.paused:
+        name = case.deployment.name
+        say = f"say it: sparkd ctl start {name}, or sparkd ctl stop {name}"
+        return decide(case.state, f"what was wanted of it is lost: {say}; until then nothing is done; {seen}", UNREAD)
     return decide(case.state, f"paused{by}: observing only; {seen}", "paused")
 
 

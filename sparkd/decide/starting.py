@@ -125,9 +125,11 @@ def _ports(case: Case) -> Decision | None:
         return decide(case.state, said, "port-wait")
     text, fix = taken.text, f"ss -ltnp 'sport = :{taken.port}' names the holder; stop it"
     if held is not None:
-        text, fix = f"the {taken.what} port {taken.port} on {taken.node} is held by {held.words}", held.fix
+        allowed = case.snapshot.cleanup.remove_strays
+        text = f"the {taken.what} port {taken.port} on {taken.node} is held by {held.words}"
+        fix = strays.remedy(held, view, case.deployment.name, allowed)
     fact = f"port:{taken.node}:{taken.port}"
-    return hold(case, case.state, FailureClass.RESOURCE, fact, text, f"on {taken.node}: {fix}")
+    return hold(case, case.state, FailureClass.RESOURCE, fact, text, f"on {taken.node}: {fix}" if fix else "")
 
 
 def begin(case: Case, generation: int) -> Decision:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sparkd.model.action import ProcessTarget
 from sparkd.model.machine import Boot, EngineProcess
-from sparkd.model.snapshot import NodeView, Unknown
+from sparkd.model.snapshot import Container, NodeView, Unknown
 
 NAME_CHARS = 60
 """Of a title in a sentence: a process may call itself anything."""
@@ -26,6 +26,8 @@ class Whose:
     kind: str
     where: str
     fix: str
+    rank: Container | None = None
+    """Of ours, that it runs in."""
 
     @property
     def name(self) -> str:
@@ -45,9 +47,8 @@ def whose(process: EngineProcess, view: NodeView, owner: str) -> Whose:
     """`owner`: this sparkd's id."""
     rank = next((one for one in view.ranks if one.owner == owner and process.owner in one.owners), None)
     if rank is not None:
-        return Whose(
-            process, "ours", f" of rank {rank.rank} of {rank.deployment}", f"sparkd ctl stop {rank.deployment}"
-        )
+        of_rank = f" of rank {rank.rank} of {rank.deployment}"
+        return Whose(process, "ours", of_rank, f"sparkd ctl stop {rank.deployment}", rank)
     if process.mark is not None and process.mark[0] == owner:
         _, deployment, generation = process.mark
         return Whose(process, "ours", f" of generation {generation} of {deployment}", f"kill -9 {process.pid}")
@@ -61,6 +62,25 @@ def whose(process: EngineProcess, view: NodeView, owner: str) -> Whose:
         return Whose(process, "unit", f" of {unit}", f"{user} disable --now {unit} (it would bring the process back)")
     fix = f"kill {process.pid}, or allow it to sparkd with `cleanup: {{remove_strays: holders}}`"
     return Whose(process, "loose", "", fix)
+
+
+def remedy(found: Whose, view: NodeView, deployment: str, allowed: str) -> str:
+    """What a person can do about it while `deployment` is looked at; nothing where sparkd ends it itself."""
+    if found.rank is not None:
+        return "" if goes_by_itself(found.rank, view, deployment) else found.fix
+    mark = found.process.mark
+    if found.kind != "ours" or mark is None or mark[1] != deployment:
+        return found.fix
+    return f"{found.fix}, or allow it to sparkd with `cleanup: {{remove_strays: own}}`" if allowed == "never" else ""
+
+
+def goes_by_itself(rank: Container, view: NodeView, deployment: str) -> bool:
+    """A rank of ours that is in the way of `deployment`: its own go before a start, and a generation before the one that runs
+    goes at once. To stop the deployment for it would stop what serves."""
+    return rank.deployment == deployment or any(
+        (one.owner, one.deployment) == (rank.owner, rank.deployment) and one.generation > rank.generation
+        for one in view.ranks
+    )
 
 
 def holder(view: NodeView, pid: int | None, port: int, owner: str) -> Whose | None:

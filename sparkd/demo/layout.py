@@ -176,7 +176,7 @@ def deployment(layout: Layout) -> Deployment:
         served_name="tiny-llm",
         port=layout.api_port,
         master_port=layout.master_port,
-        # The last `--host` counts: a demo opens nothing to the network.
+        # A demo opens nothing to the network.
         args={"host": "127.0.0.1", "tensor-parallel-size": 2, "max-model-len": 4096, **edit},
         env={
             "SPT_NOENV": "1",

@@ -11,7 +11,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from sparkd import clock
-from sparkd.act.canary import warm_up
+from sparkd.act.canary import measure
 from sparkd.act.hands import Hands
 from sparkd.asking import Asking, beside
 from sparkd.checks.scene import Scene
@@ -29,7 +29,6 @@ from sparkd.facts.model import HASHES, Hashed
 from sparkd.importers.live import HASHING, live, reading, wanted
 from sparkd.journal import Journal
 from sparkd.ledger import Ledger
-from sparkd.model.action import WarmUp
 from sparkd.model.config import Deployment
 from sparkd.model.decision import ASK_ENGINE, Phase
 from sparkd.model.snapshot import Canary, Snapshot, Unknown
@@ -39,6 +38,8 @@ log = structlog.get_logger("sparkd")
 
 EVERY_S = 60.0
 """A difference in a live rank is worth knowing within a minute (DESIGN 8)."""
+MEASURE_S = 120.0
+"""For one request that is sent for its rate: no verdict rests on it, and a large model makes 2 tokens in a second."""
 LIVE = (Phase.SERVE, Phase.PAUSED)
 """What is compared by itself."""
 AROUND_S = 300.0
@@ -252,8 +253,7 @@ def drifter(
     """All parts of it. `state`: the daemon's own folder; `happened`: writes deployment, kind, sentence, reason into `journal`."""
 
     async def ask(name: str) -> Canary:
-        timeout_s = ledger.running(name).policy.canary_timeout
-        return await warm_up(hands(name), WarmUp(ledger.states[name].generation, timeout_s))
+        return await measure(hands(name), ledger.states[name].generation, MEASURE_S)
 
     async def recorded(name: str, record: Record) -> None:
         why = "blessed" if record.pinned else "it has answered for a while"

@@ -48,7 +48,7 @@ class Measured:
 class Recording:
     store: Store
     ask: Callable[[str], Awaitable[Canary]]
-    """Sends one request of some tokens to this deployment's engine."""
+    """Sends one request to this deployment's engine, of as many tokens as a rate takes."""
     recorded: Callable[[str, Record], Awaitable[None]]
     """Called when a generation was recorded."""
     _known: dict[str, Measured] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Recording:
         return tuple(known.samples) if known is not None else ()
 
     async def measure(self, deployment: Deployment, state: State, seen: Snapshot) -> None:
-        """One request of some tokens to an idle engine, where the last one is long enough ago."""
+        """One request of enough tokens to an idle engine, where the last one is long enough ago."""
         known = self._of(deployment.name, state.generation)
         engine = seen.engines.get(deployment.name)
         metrics = engine.metrics if engine is not None else None
@@ -101,7 +101,7 @@ class Recording:
             return
         known.measured_at = clock.now()
         canary = await self.ask(deployment.name)
-        if canary.ok and canary.tokens_per_second is not None and canary.generation == state.generation:
+        if canary.ok and canary.generation == state.generation:
             drafted = accepted(metrics.acceptance) if isinstance(metrics, EngineMetrics) else None
             sample = Sample(rate=canary.tokens_per_second, first_token_s=canary.first_token_s, accepted=drafted)
             known.samples = [*known.samples, sample][-KEPT_SAMPLES:]
@@ -111,7 +111,7 @@ class Recording:
         """As they are kept in a record; what was not measured is not in it."""
         known = self._of(name, generation)
         cold, warm, engine = known.cold, known.canary, known.engine
-        warm_rates = [one.rate for one in known.samples]
+        warm_rates = [one.rate for one in known.samples if one.rate is not None]
         rates = {
             "warm": round(sum(warm_rates) / len(warm_rates), 2) if warm_rates else None,
             "cold": _rounded(cold.tokens_per_second) if cold is not None else None,

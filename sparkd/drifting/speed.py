@@ -26,8 +26,8 @@ class Sample:
     """One short request to the idle, warm engine. `accepted`: drafted tokens accepted per step, of all requests so far;
     None without speculative decoding."""
 
-    rate: float
-    """Tokens per second."""
+    rate: float | None
+    """Tokens per second; None where the answer was too short to tell."""
     first_token_s: float | None = None
     accepted: float | None = None
 

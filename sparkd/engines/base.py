@@ -107,8 +107,10 @@ class Engine(Protocol):
         is no number: `nan` is another than itself, and would be progress at every look."""
         ...
 
-    def completion(self, deployment: Deployment, prompt: str, max_tokens: int) -> tuple[str, dict[str, Any]]:
-        """(path, JSON body) of one streamed completion."""
+    def completion(
+        self, deployment: Deployment, prompt: str, max_tokens: int, whole: bool = False
+    ) -> tuple[str, dict[str, Any]]:
+        """(path, JSON body) of one streamed completion. `whole`: of all of these tokens, whatever the model would end with."""
         ...
 
     def memory(self, deployment: Deployment, total_bytes: int) -> MemoryNeed:

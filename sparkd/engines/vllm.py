@@ -109,8 +109,8 @@ class Vllm:
             *(deployment.command or self.command),
             deployment.model,
             *served,
-            *("--host", "0.0.0.0", "--port", str(deployment.port)),
-            *words(deployment.args),
+            *("--host", str(deployment.args.get("host", "0.0.0.0")), "--port", str(deployment.port)),
+            *words({name: value for name, value in deployment.args.items() if name != "host"}),
             *(_place(deployment, rank, nodes) if len(deployment.nodes) > 1 else ()),
         )
 
@@ -183,13 +183,16 @@ class Vllm:
             kv_cache_tokens=_cache_tokens(page),
         )
 
-    def completion(self, deployment: Deployment, prompt: str, max_tokens: int) -> tuple[str, dict[str, Any]]:
+    def completion(
+        self, deployment: Deployment, prompt: str, max_tokens: int, whole: bool = False
+    ) -> tuple[str, dict[str, Any]]:
         common = {
             "model": deployment.api_name,
             "max_tokens": max_tokens,
             "temperature": 0,
             "stream": True,
             "stream_options": {"include_usage": True},  # chunks are not tokens with speculative decoding
+            **({"ignore_eos": True} if whole else {}),
         }
         if deployment.warmup.api == "completions":
             return "/v1/completions", {**common, "prompt": prompt}

@@ -14,19 +14,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from sparkd.codec import Undecodable, decode, encode
 from sparkd.errors import SparkdError
+from sparkd.journal.damage import damage
 from sparkd.journal.event import Event
+from sparkd.journal.file import is_corrupt
 from sparkd.journal.lock import AlreadyOwned, StateLock
 from sparkd.journal.memory import Memory, copied
 from sparkd.journal.moment import Moment, now
 from sparkd.journal.owner import owner_id
-from sparkd.journal.rows import outages_from, state_from, state_text, with_outage
-from sparkd.journal.store import Batch, Rows, Store, is_corrupt, read_copy, salvage
+from sparkd.journal.records import outages_from, state_from, state_text, with_outage
+from sparkd.journal.rows import Batch, Rows
+from sparkd.journal.store import Store, read_copy, salvage
 from sparkd.journal.worker import NotAnswered, Worker
 from sparkd.model.decision import Intent, State
 from sparkd.model.outage import Outage
 
+log = structlog.get_logger("sparkd.journal")
+
+UNREAD = Intent(wanted="up", unread=True, by="sparkd")
 DISK_ERRORS = (OSError, sqlite3.Error, AlreadyOwned)
 STARTS_REMEMBERED = 10
 
@@ -114,6 +122,9 @@ class Journal:
                 states[name] = state_from(text, loaded)
             except (Undecodable, ValueError, KeyError, TypeError) as error:
                 await self._note("state-unreadable", name, f"the saved state cannot be read ({error}): looking afresh")
+        for name, generation in self._memory.rows.generations.items():
+            # Its row is lost, in both copies: what history tells is below no generation that was started (rule 4).
+            states.setdefault(name, State(highest=generation))
         return states
 
     async def load_intents(self) -> dict[str, Intent]:
@@ -123,9 +134,15 @@ class Journal:
         for name, text in self._memory.rows.intents.items():
             try:
                 intents[name] = decode(Intent, json.loads(text))
-            except (Undecodable, ValueError) as error:
+            except (Undecodable, ValueError, RecursionError) as error:
                 await self._note("intent-unreadable", name, f"what was wanted of it cannot be read ({error})")
+                intents[name] = UNREAD
         return intents
+
+    @property
+    def unsaid(self) -> bool:
+        """Both the file and its spare were damaged so that not even names are known: anything may have been wanted."""
+        return self._memory.rows.unsaid
 
     async def save_state(self, name: str, state: State, ended: Outage | None = None) -> None:
         """On the disk when this returns, or in memory and `read_only` tells; with the record of an outage that `ended` in the
@@ -158,8 +175,10 @@ class Journal:
 
     def recall(self, key: str) -> dict[str, Any] | None:
         """What was remembered under this key, or None."""
-        text = self._memory.rows.meta.get(f"note:{key}")
-        found = json.loads(text) if text else None
+        try:
+            found = json.loads(self._memory.rows.meta.get(f"note:{key}") or "null")
+        except (ValueError, RecursionError):
+            return None  # of a sparkd that kept no checksums: a note is worth no more
         return found if isinstance(found, dict) else None
 
     # --------------------------------------------------------------------------------------------------------- history
@@ -182,7 +201,8 @@ class Journal:
         """Stage durations (seconds) of the last starts that ended serving, newest last (the events' `stages`)."""
         events = await self._events(name, "serving", STARTS_REMEMBERED, 0)
         stages = [event.data.get("stages") for event in events]
-        return [{str(key): float(value) for key, value in one.items()} for one in stages if isinstance(one, dict)]
+        known = [one for one in stages if isinstance(one, dict)]
+        return [{key: float(value) for key, value in one.items() if isinstance(value, int | float)} for one in known]
 
     async def _events(self, deployment: str | None, kind: str | None, limit: int, after_id: int) -> list[Event]:
         try:
@@ -220,41 +240,42 @@ class Journal:
     def _load(self) -> None:
         loaded = self._moment()
         try:
-            rows, recent = self._read(loaded), self._store.history(None, None, 500, 0)
+            rows, recent = self._read(), self._store.history(None, None, 500, 0)
         except DISK_ERRORS as error:
             self._trouble = str(error)
             rows, recent = read_copy(self.path) if self.path.exists() else (Rows(), [])
+        for told in damage(rows, self.path.name):
+            self._tell(*told)
         self._memory.load(rows, recent)
+        self._memory.put(Batch(intents=dict.fromkeys(rows.lost.get("intents", ()), json.dumps(encode(UNREAD)))))
         self._loaded = loaded
 
-    def _read(self, loaded: Moment) -> Rows:
+    def _read(self) -> Rows:
         try:
             self._store.open()
-            rows = self._store.rows()
-            if rows.restored:
-                kept = f"{rows.restored} intents are back from their spare"
-                self._tell("journal-restored", f"{self.path.name} was gone, or without what people wanted; {kept}")
-            return rows
+            return self._store.rows()
         except sqlite3.DatabaseError as error:
             if not is_corrupt(error):
                 raise
             rows = self._replaced(error)
         self._store.open()
         self._store.write(copied(rows))
-        return rows
+        return replace(rows, mended={})  # told in the same sentence as the damage
 
     def _replaced(self, error: sqlite3.DatabaseError) -> Rows:
         """Move a damaged file aside, tell history, and give back what it still holds."""
         aside = self._store.move_aside()
-        rows = salvage(aside)
+        rows = salvage(aside, self.path)
         kept = f"{len(rows.states)} states and {len(rows.intents)} intents could still be read"
         said = f"{self.path.name} was damaged ({error}) and moved to {aside.name}; {kept}"
         self._tell("journal-corrupt", said, moved_to=str(aside))
         return rows
 
     def _tell(self, reason: str, sentence: str, name: str = "", **data: str) -> None:
-        said = Event(at=self._moment().wall, kind="journal", sentence=sentence, deployment=name)
-        self._memory.add(replace(said, reason=reason, by="sparkd", data=data))
+        log.warning(sentence, reason=reason, **({"deployment": name} if name else {}))
+        at = self._moment().wall
+        said = Event(at=at, kind="journal", sentence=sentence, reason=reason, deployment=name, by="sparkd", data=data)
+        self._memory.add(said)
 
     def _write_pending(self) -> None:
         batch = self._memory.pending()

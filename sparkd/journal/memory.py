@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 
 from sparkd.journal.event import Event
-from sparkd.journal.store import TABLES, Batch, Rows
+from sparkd.journal.rows import TABLES, Batch, Rows
 
 RECENT = 500
 """Events that can be shown while the disk hangs."""

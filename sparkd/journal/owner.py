@@ -9,6 +9,8 @@ import os
 import uuid
 from pathlib import Path
 
+from sparkd.journal.spare import private
+
 
 def owner_id(path: Path, known: str | None) -> str:
     """The id from the journal (`known`), else from the file, else a new one; on the disk when this returns.
@@ -44,7 +46,7 @@ def _valid(word: str | None) -> str | None:
 
 def _keep(path: Path, owner: str) -> None:
     partial = path.with_name(f"{path.name}.new")
-    fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    fd = private(str(partial), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         os.write(fd, f"{owner}\n".encode())
         os.fsync(fd)

@@ -1,6 +1,7 @@
-"""The intents once more, in a small file beside the journal (`path`).
+"""Intents and states once more, each in a small file beside the journal (`path`).
 
-What people wanted must outlive a damaged, emptied or deleted journal (rule 8): without it, what they stopped starts again.
+What people wanted must outlive a damaged, emptied or deleted journal (rule 8): without it, what they stopped starts again. With
+its state a deployment keeps its generation, below which no start may fall (rule 4).
 """
 
 from __future__ import annotations
@@ -11,24 +12,45 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-NAME = "intents.json"
+from sparkd.journal.rows import TWICE, Copy, Row
+from sparkd.journal.values import text
+
+NAMES = {table: f"{table}.json" for table in TWICE}
+KEPT = ""
+"""In place of a name: name -> number and checksum of its row. A sparkd that knows of neither passes over it."""
 
 
-def read(path: Path) -> dict[str, str]:
-    """Name -> JSON of every intent kept; none where there is no such file or it cannot be read."""
+def read(path: Path, table: str) -> Copy | None:
+    """The rows kept; None where there is no such file."""
     try:
-        found = json.loads(path.with_name(NAME).read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}  # it is only the spare: the file itself is what counts
-    return {name: text for name, text in found.items() if isinstance(text, str)} if isinstance(found, dict) else {}
+        found = json.loads(path.with_name(NAMES[table]).read_text("utf-8"))
+        kept = found.pop(KEPT, {})
+        rows = {name: Row(text(said), *kept.get(name, (None, None))) for name, said in found.items()}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return Copy(unread=True)
+    copy = Copy()
+    for name, one in rows.items():
+        copy.add(table, name, one)
+    # One that is named here and has no row, its name flipped perhaps, is damaged too.
+    copy.damaged |= kept.keys() - rows.keys()
+    return copy
 
 
-def keep(path: Path, intents: Mapping[str, str]) -> None:
+def holds(path: Path, table: str) -> bool:
+    """Is there anything in it, or may there be?"""
+    found = read(path, table)
+    return found is not None and bool(found.rows or found.damaged or found.unread)
+
+
+def keep(path: Path, table: str, rows: Mapping[str, Row]) -> None:
     """All or nothing; raises nothing. One that cannot be brought up to date is taken away: it must not bring back what was undone."""
-    spare, partial = path.with_name(NAME), path.with_name(f"{NAME}.new")
+    spare, partial = path.with_name(NAMES[table]), path.with_name(f"{NAMES[table]}.new")
+    said = {name: one.text for name, one in rows.items()}
     try:
-        with open(partial, "w", encoding="utf-8", opener=_private) as file:
-            json.dump(intents, file)
+        with open(partial, "w", encoding="utf-8", opener=private) as file:
+            json.dump({**said, KEPT: {name: (one.number, one.sum) for name, one in rows.items()}}, file)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(spare)
@@ -37,5 +59,8 @@ def keep(path: Path, intents: Mapping[str, str]) -> None:
             spare.unlink(missing_ok=True)
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+def private(path: str, flags: int) -> int:
+    """Opens for the owner alone, whatever the umask says and whoever made the file before."""
+    fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    os.fchmod(fd, 0o600)
+    return fd

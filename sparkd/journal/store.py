@@ -6,69 +6,19 @@ import os
 import shutil
 import sqlite3
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from sparkd.journal import spare, values
+from sparkd.journal import file, spare, values
 from sparkd.journal.event import Event
+from sparkd.journal.file import ADDED
+from sparkd.journal.rows import TABLES, TWICE, Batch, Copy, Row, Rows, merge, read, row, texts
 from sparkd.journal.values import COLUMNS
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS states (name TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS intents (name TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS outages (id TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS events (
-    id INTEGER PRIMARY KEY, at REAL NOT NULL, deployment TEXT NOT NULL, generation INTEGER NOT NULL,
-    kind TEXT NOT NULL, sentence TEXT NOT NULL, reason TEXT NOT NULL, cls TEXT NOT NULL, signature TEXT NOT NULL,
-    by TEXT NOT NULL, message TEXT NOT NULL, data TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS events_of ON events (deployment, id);
-"""
-TABLES = {"meta": ("key", "value"), "states": ("name", "json"), "intents": ("name", "json"), "outages": ("id", "json")}
-"""Name and value column of each; all of them are known in memory too."""
-VERSION = 1
-"""Of the schema, in the file's user_version. Columns may be added under the same number; a later one is not touched."""
-CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 PRUNE_EVERY = 50
 MEMORY = "/dev/shm"
-
-
-@dataclass(slots=True)
-class Batch:
-    """What is written in one transaction. A value of None deletes the row."""
-
-    meta: dict[str, str | None] = field(default_factory=dict)
-    states: dict[str, str | None] = field(default_factory=dict)
-    intents: dict[str, str | None] = field(default_factory=dict)
-    outages: dict[str, str | None] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-
-    @property
-    def empty(self) -> bool:
-        return not (any(getattr(self, table) for table in TABLES) or self.events)
-
-
-@dataclass(slots=True)
-class Rows:
-    """What a file held when it was opened."""
-
-    meta: dict[str, str] = field(default_factory=dict)
-    states: dict[str, str] = field(default_factory=dict)
-    intents: dict[str, str] = field(default_factory=dict)
-    outages: dict[str, str] = field(default_factory=dict)
-    """Of those that ended. Events are forgotten in time; these are few, and a sum over months needs them all."""
-    last_event: int = 0
-    restored: int = 0
-    """Intents that came from their spare, because the file had none."""
-
-
-def is_corrupt(error: BaseException) -> bool:
-    """The file itself is damaged, or never was a database."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return isinstance(code, int) and code & 0xFF in CORRUPT
 
 
 class Store:
@@ -79,6 +29,9 @@ class Store:
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
         self._unpruned = 0
+        self._twice: dict[str, dict[str, Row]] | None = None
+        """Table -> the rows that are in the spare; None until the file was read."""
+        self._number = 0
 
     # ---------------------------------------------------------------------------------------------------------- opening
 
@@ -89,36 +42,9 @@ class Store:
         self.close()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fresh = not self.path.exists()
-        if not fresh and self.path.stat().st_size == 0 and spare.read(self.path):
-            # A power cut does that; to SQLite it would be a new file, with nobody's wishes in it.
-            raise _damaged("it is empty")
-        connection = sqlite3.connect(self.path, timeout=1.0, isolation_level=None)
-        try:
-            self._prepare(connection)
-        except BaseException:
-            connection.close()
-            raise
+        connection = file.open_file(self.path, self.max_bytes)
         self._connection, self._inode = connection, self._file_inode()
         return fresh
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        connection.text_factory = values.readable
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > VERSION:
-            raise sqlite3.NotSupportedError(
-                f"it was written by a newer sparkd (schema {version}): install that one again"
-            )
-        page = connection.execute("PRAGMA page_size").fetchone()[0]
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA journal_size_limit = {4 * 1024 * 1024}")
-        connection.execute(f"PRAGMA max_page_count = {self.max_bytes // page}")
-        connection.executescript(SCHEMA)
-        if version < VERSION:
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if verdict != "ok":
-            raise _damaged(verdict)
 
     def _file_inode(self) -> int:
         try:
@@ -134,27 +60,25 @@ class Store:
     def move_aside(self) -> Path:
         """Take a damaged file out of the way, with its log; returns its new name."""
         self.close()
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        aside = self.path.with_name(f"{self.path.name}.corrupt-{stamp}")
-        number = 1
-        while aside.exists():
-            number += 1
-            aside = self.path.with_name(f"{self.path.name}.corrupt-{stamp}-{number}")
-        self.path.rename(aside)
-        for suffix in ("-wal", "-shm"):
-            beside = self.path.with_name(self.path.name + suffix)
-            if beside.exists():
-                beside.rename(aside.with_name(aside.name + suffix))
-        return aside
+        return file.move_aside(self.path)
 
     # ---------------------------------------------------------------------------------------------------------- reading
 
     def rows(self) -> Rows:
-        """Everything but the events; intents from their spare where the file has none."""
-        rows = _rows(self._open_connection(), strict=True)
-        if not rows.intents and (kept := spare.read(self.path)):
-            self.write(Batch(intents=dict(kept)))
-            rows.intents, rows.restored = kept, len(kept)
+        """Everything but the events. What is damaged or gone comes from its spare, and is whole in the file from then on."""
+        connection = self._open_connection()
+        copies = {table: read(connection, table, strict=True) for table in TABLES}
+        spares = {table: spare.read(self.path, table) for table in TWICE}
+        rows, merged = _merged(copies, spares)
+        _read_history(connection, rows)
+        self._twice = {table: merged[table] for table in TWICE}
+        self._number = max([self._number, *(one.number or 0 for found in merged.values() for one in found.values())])
+        for table, kept in spares.items():
+            if kept is None or kept.rows != merged[table]:
+                spare.keep(self.path, table, merged[table])
+        if rows.mended:
+            mended = {table: {name: merged[table][name].text for name in rows.mended.get(table, ())} for table in TWICE}
+            self.write(Batch(states={**mended["states"]}, intents={**mended["intents"]}))
         return rows
 
     def history(self, deployment: str | None, kind: str | None, limit: int, after_id: int) -> list[Event]:
@@ -178,21 +102,49 @@ class Store:
     def write(self, batch: Batch, keep: Callable[[], bool] = lambda: True) -> bool:
         """All or nothing, on the disk when this returns True. `keep` is asked last; False rolls back."""
         connection = self._open_connection()
+        if self._twice is None:
+            self.rows()  # the spare must not lose what this batch says nothing of
+        numbered = {table: self._numbered(table, getattr(batch, table)) for table in TABLES}
+        self._forget(numbered)
         with _transaction(connection) as transaction:
-            for table in TABLES:
-                _upsert(connection, table, getattr(batch, table))
+            for table, rows in numbered.items():
+                _upsert(connection, table, rows)
             connection.executemany(
                 f"INSERT OR IGNORE INTO events ({', '.join(COLUMNS)}, data) VALUES ({', '.join('?' * 12)})",
                 [values.row(event) for event in batch.events],
             )
             transaction.kept = keep()
-        if batch.intents and transaction.kept:
-            spare.keep(self.path, _rows(connection, strict=True).intents)
+        if transaction.kept:
+            self._keep(numbered)
         self._unpruned += len(batch.events)
         if self._unpruned >= PRUNE_EVERY:
             self._unpruned = 0
             self._prune(connection)
         return transaction.kept
+
+    def _numbered(self, table: str, said: Mapping[str, str | None]) -> dict[str, Row | None]:
+        found: dict[str, Row | None] = {}
+        for name, text in said.items():
+            self._number += 1
+            found[name] = None if text is None else row(table, name, text, self._number)
+        return found
+
+    def _forget(self, numbered: Mapping[str, Mapping[str, Row | None]]) -> None:
+        """Out of the spare before it goes from the file: between the two it would come back."""
+        for table, twice in (self._twice or {}).items():
+            gone = [name for name, one in numbered[table].items() if one is None and name in twice]
+            for name in gone:
+                del twice[name]
+            if gone:
+                spare.keep(self.path, table, twice)
+
+    def _keep(self, numbered: Mapping[str, Mapping[str, Row | None]]) -> None:
+        """Into the spare after it is in the file: a wish that was refused is in neither."""
+        for table, twice in (self._twice or {}).items():
+            new = {name: one for name, one in numbered[table].items() if one is not None}
+            if new:
+                twice.update(new)
+                spare.keep(self.path, table, twice)
 
     def _prune(self, connection: sqlite3.Connection) -> None:
         """Forget the oldest events beyond the number, then a tenth at a time until the file has room again."""
@@ -213,17 +165,27 @@ class Store:
         return (pages - free) * size
 
 
-def salvage(path: Path) -> Rows:
-    """What can still be read of intents, states, outages and owner from a damaged file; the rest is left empty.
-
-    Intents that cannot come from their spare, which lies beside the place where the file was.
-    """
-    rows = Rows()
-    with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1.0)) as connection:
+def salvage(path: Path, spares: Path) -> Rows:
+    """What can still be read of a damaged file, and of the spares beside `spares`, the place where it was."""
+    copies, history = {table: Copy(unread=True) for table in TABLES}, Rows()
+    with (
+        suppress(sqlite3.Error, UnicodeDecodeError),
+        closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1.0)) as connection,
+    ):
         connection.text_factory = values.readable
-        rows = _rows(connection, strict=False)
-    rows.intents = {**spare.read(path), **rows.intents}
+        copies = {table: read(connection, table, strict=False) for table in TABLES}
+        _read_history(connection, history)
+    rows, _ = _merged(copies, {table: spare.read(spares, table) for table in TWICE})
+    rows.last_event, rows.generations = history.last_event, history.generations
     return rows
+
+
+def _merged(copies: Mapping[str, Copy], spares: Mapping[str, Copy | None]) -> tuple[Rows, dict[str, dict[str, Row]]]:
+    rows = Rows()
+    merged = {table: merge(table, copy, spares.get(table), rows) for table, copy in copies.items()}
+    for table, found in merged.items():
+        setattr(rows, table, texts(found))
+    return rows, merged
 
 
 def read_copy(path: Path) -> tuple[Rows, list[Event]]:
@@ -234,7 +196,7 @@ def read_copy(path: Path) -> tuple[Rows, list[Event]]:
     in_memory = MEMORY if os.access(MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="sparkd-journal-", dir=in_memory) as folder:
         copy = Path(folder) / path.name
-        for name in (path.name, f"{path.name}-wal", spare.NAME):
+        for name in (path.name, f"{path.name}-wal", *spare.NAMES.values()):
             if (beside := path.with_name(name)).exists():
                 shutil.copyfile(beside, copy.with_name(name))
         store = Store(copy, max_events=1, max_bytes=1 << 30)
@@ -263,34 +225,17 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[_Transaction]:
         raise
 
 
-def _upsert(connection: sqlite3.Connection, table: str, rows: Mapping[str, str | None]) -> None:
+def _upsert(connection: sqlite3.Connection, table: str, rows: Mapping[str, Row | None]) -> None:
     key, value = TABLES[table]
-    for name, text in rows.items():
-        if text is None:
+    for name, one in rows.items():
+        if one is None:
             connection.execute(f"DELETE FROM {table} WHERE {key} = ?", (name,))
         else:
-            connection.execute(f"INSERT OR REPLACE INTO {table} ({key}, {value}) VALUES (?, ?)", (name, text))
+            columns = ", ".join((key, value, *ADDED))
+            connection.execute(f"INSERT OR REPLACE INTO {table} ({columns}) VALUES (?, ?, ?, ?)", (name, *one))
 
 
-def _rows(connection: sqlite3.Connection, strict: bool) -> Rows:
-    rows = Rows()
-    for table, (key, value) in TABLES.items():
-        try:
-            getattr(rows, table).update(
-                connection.execute(f"SELECT CAST({key} AS TEXT), CAST({value} AS TEXT) FROM {table}").fetchall()
-            )
-        except sqlite3.Error:
-            if strict:
-                raise  # only a damaged file may give what it still has
-    try:
-        rows.last_event = connection.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0]
-    except sqlite3.Error:
-        if strict:
-            raise
-    return rows
-
-
-def _damaged(verdict: str) -> sqlite3.DatabaseError:
-    error = sqlite3.DatabaseError(verdict)
-    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-    return error
+def _read_history(connection: sqlite3.Connection, rows: Rows) -> None:
+    rows.last_event = connection.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0]
+    numbers = "SELECT deployment, max(generation) FROM events WHERE typeof(generation) = 'integer' GROUP BY deployment"
+    rows.generations = {values.text(name): number for name, number in connection.execute(numbers) if number > 0}

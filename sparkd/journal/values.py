@@ -38,11 +38,19 @@ def _data(of: Event) -> str:
 def event(found: tuple[Any, ...]) -> Event:
     """The event of a row with `COLUMNS` and its data."""
     named = dict(zip(COLUMNS, found[:-1], strict=True))
+    numbers = {"id": named.pop("id"), "generation": named.pop("generation"), "at": named.pop("at")}
     try:
-        return Event(**{**named, "at": float(named["at"])}, data=dict(json.loads(found[-1])))
-    except (ValueError, TypeError) as error:
+        at, generation = float(numbers["at"]), int(numbers["generation"])
+        words = {name: text(value) for name, value in named.items()}
+        return Event(**words, id=numbers["id"], at=at, generation=generation, data=dict(json.loads(found[-1])))
+    except (ValueError, TypeError, RecursionError) as error:
         # One damaged row must not cost all of history; that it is there is told in its place.
-        return Event(id=named["id"], at=0.0, kind="journal", sentence=f"this entry cannot be read: {error}")
+        return Event(id=numbers["id"], at=0.0, kind="journal", sentence=f"this entry cannot be read: {error}")
+
+
+def text(cell: Any) -> str:
+    """A cell as text, whatever it became: damage can make bytes or a number of it."""
+    return cell if isinstance(cell, str) else readable(cell) if isinstance(cell, bytes) else str(cell)
 
 
 def readable(raw: bytes) -> str:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from sparkd.model.decision import FailureClass
+from sparkd.model.decision import ASK_ENGINE, STARTING, FailureClass, State
 
 CODES = (
     *("image", "build-metadata", "marker", "provides", "model", "flags", "container-spec"),
-    *("ghost-path", "exit-loop", "second-supervisor", "disk", "stray", "port", "memory", "swap", "pressure", "shm"),
+    *(
+        "ghost-path",
+        "exit-loop",
+        "second-supervisor",
+        "disk",
+        "stray",
+        "port",
+        "open-endpoint",
+        "memory",
+        "swap",
+        "pressure",
+        "shm",
+    ),
     *("caches", "gpu", "link", "clock", "parity", "boot", "drift"),
 )
 """Of every check, in the order in which they are shown: what reads a configuration must not import the checks for it."""
@@ -51,6 +63,8 @@ class Finding:
     """How a start that this stops is held (DESIGN 7)."""
     not_yet: bool = False
     """Shortly after a node's boot this is *not yet* there, never a failure (rule 7)."""
+    passing: bool = False
+    """Sparkd ends it itself before a start, and then it is no more."""
 
     @property
     def fact(self) -> str:
@@ -58,13 +72,35 @@ class Finding:
         return f"check:{self.node or ''}:{self.code}"
 
 
+def about(state: State) -> tuple[int, bool]:
+    """Which generation a run of checks is of that begins now, and whether of its ranks."""
+    return state.generation, state.phase in ASK_ENGINE
+
+
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One run of the checks of a deployment: when it began (daemon's clock), how long it took, what it found."""
+    """One run of the checks of a deployment: when it began (daemon's clock), how long it took, what it found.
+
+    It is evidence of one generation (rule 4): of ranks that ran, or (`running` False) of what the start after it would find.
+    """
 
     at: float
     seconds: float
     findings: tuple[Finding, ...]
+    generation: int | None = None
+    """None: made by itself, without a daemon that starts anything."""
+    running: bool = False
+
+    def current(self, state: State) -> Checked | None:
+        """What of it is still true of the deployment in this state; None where all of it is of something that is gone.
+
+        While ranks are being brought up, the checks before that start count on, but for what it ended first.
+        """
+        if self.generation is None or (self.generation, self.running) == about(state):
+            return self
+        if state.phase not in STARTING or self.running:
+            return None
+        return replace(self, findings=tuple(one for one in self.findings if not one.passing))
 
     @property
     def failed(self) -> tuple[Finding, ...]:

@@ -80,6 +80,8 @@ class Intent:
     """The number of the last restart that was asked to begin with empty caches."""
     forced: bool = False
     """A person wants it up although it differs from what worked; so do the restarts after this start."""
+    unread: bool = False
+    """What people wanted was lost, both copies of it: nothing is started or stopped until somebody says it anew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from sparkd.model.config import Deployment
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a path is meant: on the node itself, in a container's root, or in an image as it was pulled."""
+    """Where a path is meant: on the node itself, in a container's root, in an image as it was pulled, or at an API."""
 
     kind: str
-    """host | container | image"""
+    """host | container | image | api"""
     name: str = ""
 
 

@@ -137,6 +137,8 @@ def _trouble(deployment: Json, at: str) -> str:
     if hold:
         why = deployment["sentence"] if deployment["problems"] else hold["text"]
         return f"{name} is NOT serving, held: {stopped(why)}"
+    if deployment["reason"] == "intent-unread":
+        return f"{name} is NOT serving: {stopped(deployment['sentence'])}"
     if phase == "paused" or deployment["paused"]:
         return f"{name} is NOT serving and paused: sparkd does nothing until it is resumed."
     down = between(deployment["down_since"], at)

@@ -16,7 +16,6 @@ from sparkd.observe.engine import DEADLINE_S, EngineLook
 from sparkd.observe.nodes import NodeLook
 from sparkd.observe.unknowns import NodeAccess, Unknowns
 
-
 ENGINE_S = 3 * DEADLINE_S
 """For its health, its metrics and its logs, one after another."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from sparkd import clock
+from sparkd import clock, http
 from sparkd.boundary import bounded
 from sparkd.checks import run
 from sparkd.checks.scene import Answer, Ask, Changes, Check, Look, Place, Scene, Space, Text
@@ -26,6 +26,7 @@ from sparkd.observe.unknowns import NodeAccess
 
 SURVEY_S = 8.0
 """For all facts of one node. Everything but a stuck probe answers within one second (`make bench`)."""
+PAGE_S = 3.0
 MAX_TEXT_BYTES = 1 << 20
 
 
@@ -129,6 +130,8 @@ class Surveyor:
     async def _place(self, node: str, place: Place, asks: list[Ask], roots: Sequence[str]) -> dict[Ask, Answer]:
         if place.kind == "host":
             return await self._on_host(node, asks, roots)
+        if place.kind == "api":
+            return {ask: await _page(place.name, ask.path) for ask in asks}
         if place.kind == "image":
             return await self._in_image(node, place.name, asks)
         return await self._in_container(node, place.name, asks)
@@ -193,6 +196,11 @@ class Surveyor:
                 for ask, answer in (await self._in_container(node, container, fresh)).items():
                     self._in_images[keys[ask]] = answer
         return {ask: self._in_images[keys[ask]] for ask in asks}
+
+
+async def _page(base_url: str, path: str) -> Answer:
+    status, _ = await http.page(base_url, path, PAGE_S)
+    return str(status)
 
 
 def _unknown(why: str) -> Unknown:

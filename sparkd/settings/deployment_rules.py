@@ -137,12 +137,16 @@ def _nodes(d: Deployment) -> Iterator[Finding]:
             yield Finding(("node_env", node), f"`{node}` is no node of this deployment", suggestion(node, d.nodes))
 
 
+LOOPBACK = "127.0.0.1"
+"""The one `host` that a file may name: behind a router of the head node."""
+
+
 def _arguments(d: Deployment) -> Iterator[Finding]:
     engine = ENGINES.get(d.engine)
     for name, value in d.args.items():
         path: Path = ("args", name)
         plain = canonical(name).removeprefix("no-")
-        if engine is not None and plain in engine.reserved_args:
+        if engine is not None and plain in engine.reserved_args and (name, value) != ("host", LOOPBACK):
             yield Finding(path, f"`--{plain}` is not for `args`", engine.argument_fix(plain))
         elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
             yield Finding(
@@ -290,3 +294,6 @@ def _on(d: Deployment, cluster: Cluster) -> Iterator[Finding]:
     head = cluster.nodes.get(d.nodes[0]) if d.nodes else None
     if head is not None and head.is_local and port == str(d.port):
         yield Finding(("port",), f"{d.port} is sparkd's own (`http.listen`)", "write another, such as 8000")
+    if head is not None and not head.is_local and "host" in d.args:
+        found = f"sparkd could not ask an API that listens on {LOOPBACK} of `{d.nodes[0]}` alone"
+        yield Finding(("args", "host"), found, "leave it out, or list the node of sparkd first")

@@ -8,6 +8,7 @@ import pytest
 from config_cases import CLUSTER, DEPLOYMENT, write
 
 from sparkd import settings
+from sparkd.engines import ENGINES
 from sparkd.errors import ConfigError
 from sparkd.model.config import Deployment, Mount, Policy
 
@@ -53,6 +54,28 @@ def test_words_and_numbers_keep_their_spelling(tmp_path: Path) -> None:
         "none": None,
         "off": False,
     }
+
+
+def test_an_api_may_listen_on_loopback_alone_where_sparkd_is(tmp_path: Path) -> None:
+    """Behind a router; and the flag is there once."""
+    text = DEPLOYMENT.replace("tensor-parallel-size: 2", "tensor-parallel-size: 2, host: 127.0.0.1")
+    found = load_one(tmp_path, text)
+    argv = ENGINES["vllm"].argv(found, 0, settings.load(tmp_path).cluster.nodes)
+    assert [argv[at + 1] for at, word in enumerate(argv) if word == "--host"] == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "host", "problem"),
+    [
+        ("[b, a]", "127.0.0.1", "sparkd could not ask an API that listens on 127.0.0.1 of `b` alone"),
+        ("[a, b]", "192.168.1.11", "`--host` is not for `args`"),
+        ("[a, b]", "0.0.0.0", "`--host` is not for `args`"),
+    ],
+)
+def test_no_other_address_is_taken(tmp_path: Path, nodes: str, host: str, problem: str) -> None:
+    text = DEPLOYMENT.replace("tensor-parallel-size: 2", f"tensor-parallel-size: 2, host: {host}")
+    folder = write(tmp_path, d=text.replace("[a, b]", nodes))
+    assert any(problem in str(one) for one in settings.check(folder))
 
 
 def test_everything_lands_in_its_field(tmp_path: Path) -> None:

@@ -204,12 +204,12 @@ IDLE = Watch(tokens=20.0, canary_at=NOW)
 
 
 def test_while_nobody_can_tell_it_is_unread_and_not_down() -> None:
-    blip = after(serving(watch=IDLE), SPARK1_AWAY, NOW + 100)
+    blip = after(serving(watch=IDLE), SPARK1_AWAY, NOW + 170)
     assert blip.state.outage is None, "requests are no closer together than that"
-    blind = after(blip.state, SPARK1_AWAY, NOW + 130)
+    blind = after(blip.state, SPARK1_AWAY, NOW + 190)
     outage = goes_on(blind)
     assert (outage.code, outage.began, outage.unread_since) == ("unread", NOW, NOW)
-    assert (outage.unknown_s(NOW + 130), outage.down_s(NOW + 130)) == (130.0, 0.0)
+    assert (outage.unknown_s(NOW + 190), outage.down_s(NOW + 190)) == (190.0, 0.0)
     back = after(blind.state, both(), NOW + 600)
     answers = after(back.state, both(outcome=asked(NOW + 603, ok=True)), NOW + 604)
     over = record(answers)

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sparkd.model.decision import Cause, Failure, FailureClass, Hold, Intent, Phase, State
+from sparkd.model.snapshot import Snapshot
+from sparkd.operations import changed, conflict
 
 from .world import NOW, PAUSED, STOPPED, UP, away, began, both, container, decide, down, node, seen, serving, state
 
@@ -121,3 +123,27 @@ def test_resume_looks_first() -> None:
     decision = decide(state(Phase.PAUSED, before=Phase.SERVE), both(), UP)
     assert (decision.state.phase, decision.state.before, decision.reason) == (Phase.ADOPTING, Phase.SERVE, "resumed")
     assert decision.events == (("resumed", "resumed"),)
+
+
+# --------------------------------------------------------------------------------------------------- a wish that is lost
+
+
+@pytest.mark.parametrize("phase", [None, *(phase for phase in Phase if phase is not Phase.PAUSED)])
+@pytest.mark.parametrize("seen_now", [seen(), both()], ids=["nothing runs", "all runs"])
+def test_what_nobody_knows_to_be_wanted_is_neither_started_nor_stopped(phase: Phase | None, seen_now: Snapshot) -> None:
+    """Rule 8: a guess would start what a person stopped, or stop what answers."""
+    lost = replace(UP, unread=True)
+    now = state(Phase.ADOPTING, before=phase)
+    for _ in range(3):
+        decision = decide(now, seen_now, lost)
+        now = decision.state
+        assert (now.phase, decision.actions) == (Phase.PAUSED, ())
+    assert decision.reason == "intent-unread"
+    assert "sparkd ctl start demo, or sparkd ctl stop demo" in decision.sentence
+    for verb, wanted in (("start", "up"), ("stop", "stopped"), ("restart", "up")):
+        assert conflict(lost, now, verb) is None
+        said = changed(lost, verb, frozenset(), "milo", "", 0.0)
+        assert (said.wanted, said.unread) == (wanted, False)
+        assert decide(now, seen_now, said).state.phase is Phase.ADOPTING, "it looks, then does it"
+    held_back = changed(changed(lost, "pause", frozenset(), "", "", 0.0), "resume", frozenset(), "", "", 0.0)
+    assert held_back.unread, "nobody has said what is wanted yet"

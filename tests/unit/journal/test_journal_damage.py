@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sparkd.journal import Event, Journal, JournalError, store, worker
+from sparkd.journal import UNREAD, Event, Journal, JournalError, store, worker
 from sparkd.journal.worker import NotAnswered, Worker
 from sparkd.model.decision import Intent, State
 
@@ -135,8 +135,10 @@ async def test_a_flipped_bit_costs_one_row(tmp_path: Path) -> None:
         "UPDATE intents SET json = x'ff' WHERE name = 'qwen'",
         "UPDATE events SET data = '{', at = 'x'",
     )
+    for name in ("intents.json", "states.json"):
+        (tmp_path / name).unlink()
     async with journal(tmp_path) as one:
-        assert await one.load_intents() == {"ds4": STOPPED}
+        assert await one.load_intents() == {"ds4": STOPPED, "qwen": UNREAD}
         assert await one.load_states() == {}
         assert "cannot be read" in (await one.history())[0].sentence
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from sparkd.journal import Journal
-from sparkd.journal import rows as of_rows
+from sparkd.journal import records as of_rows
 from sparkd.journal.moment import Moment
-from sparkd.journal.rows import state_from, with_outage
+from sparkd.journal.records import state_from, with_outage
 from sparkd.ledger import Ledger
 from sparkd.metrics import Counters
 from sparkd.model.config import Cluster, Config, Deployment, Node
