@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from sparkd.checks.scene import Ask, Check, Scene, Trouble
 from sparkd.model.check import Finding, Level, Status
 from sparkd.model.config import Cluster, Deployment
+from sparkd.model.hiding import Hiding
 from sparkd.model.snapshot import DOCKER_STOPPED, Unknown
 
 
@@ -68,6 +69,8 @@ def _why(scene: Scene, node: str, unknown: Unknown, about: str = "") -> str:
 
 
 def _judged(check: Check, level: Level, trouble: Trouble) -> Finding:
+    """What was seen on a node, word for word, may be a line with somebody's password in it."""
+    veil = Hiding(())
     status = Status.WARN if trouble.mild or level is Level.WARN else Status.FAIL
     return Finding(
         code=check.code,
@@ -75,8 +78,8 @@ def _judged(check: Check, level: Level, trouble: Trouble) -> Finding:
         status=status,
         node=trouble.node,
         rank=trouble.rank,
-        text=trouble.text,
-        evidence=trouble.evidence,
+        text=veil.text(trouble.text),
+        evidence=tuple(map(veil.text, trouble.evidence)),
         fix=trouble.fix,
         cls=check.cls,
         not_yet=trouble.not_yet,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkd.facts import Args, Fact, FactError, Question, lines
-from sparkd.model.secret import SECRET_ENDINGS
+from sparkd.model.secret import NO_SECRETS, SECRET_ENDINGS, SECRET_NAMES
 
 LIBRARIES = ("libnccl.so", "libnccl-net.so")
 """Files of one version may be different builds, and have been."""
@@ -51,7 +51,8 @@ def _program(line: str) -> Program:
 
 
 def _args(_: Question) -> Args:
-    return {"hide": list(SECRET_ENDINGS), "libraries": list(LIBRARIES)}
+    names = {"hide": list(SECRET_ENDINGS), "hide_like": list(SECRET_NAMES), "show_like": list(NO_SECRETS)}
+    return {**names, "libraries": list(LIBRARIES)}
 
 
 PROGRAMS: Fact[tuple[Program, ...]] = Fact("programs", parse, _args)
