@@ -9,7 +9,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from sparkd import clock
+from sparkd import clock, secret_files
 from sparkd.asking import Asking, beside
 from sparkd.checks import CHECKS, drift, run
 from sparkd.checks.scene import Scene
@@ -116,6 +116,7 @@ class Checker:
             owner=self.owner,
             running=state.phase in ASK_ENGINE,
             nodes={node: seen.nodes[node] for node in deployment.nodes},
+            secrets=await anyio.to_thread.run_sync(secret_files.unread, deployment.secrets),
         )
         scene = await beside(self.asking, self.surveyor.survey(scene, checks), deployment)
         if any(check.code == drift.CODE for check in checks):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from sparkd.errors import SparkdError
@@ -55,6 +55,17 @@ def values(files: Iterable[str] | None = None) -> frozenset[str]:
         except SecretUnread:
             continue  # a secret that cannot be read was handed to nobody, unless it could be before
     return frozenset(value for file in (_read if files is None else files) for value in _read.get(file, ()))
+
+
+def unread(files: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Of the secrets (name -> file) those that no value is to be had of -> why, and what to do about it."""
+    found = {}
+    for name, file in files.items():
+        try:
+            read(file)
+        except SecretUnread as error:
+            found[name] = (error.why, error.fix)
+    return found
 
 
 def _bytes(file: Path) -> bytes:

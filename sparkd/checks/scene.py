@@ -111,6 +111,9 @@ class Scene:
     says: Mapping[tuple[str, str], Mapping[str, Any] | Unknown] = field(default_factory=dict)
     """(node, container or unit of an engine) -> what it says of itself, see `sparkd.drift.said`."""
 
+    secrets: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Name of a secret whose file holds no value for it -> why, and what to do about it."""
+
     drift: Drift | Unknown | None = None
     """What the next start differs in from what worked; None where nothing is recorded."""
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from sparkd.model.decision import FailureClass
 
 CODES = (
-    *("image", "build-metadata", "marker", "provides", "model", "flags", "container-spec"),
+    *("image", "build-metadata", "marker", "provides", "model", "flags", "container-spec", "secret"),
     *("ghost-path", "exit-loop", "second-supervisor", "disk", "stray", "port", "memory", "swap", "pressure", "shm"),
     *("caches", "gpu", "link", "clock", "parity", "boot", "drift"),
 )
