@@ -21,6 +21,7 @@ from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State
 from sparkd.model.machine import Boot
 from sparkd.model.snapshot import Snapshot, Unknown
 from sparkd.observe.survey import Surveyor
+from sparkd.redact import Redactor
 
 log = structlog.get_logger("sparkd")
 
@@ -117,6 +118,7 @@ class Checker:
             running=state.phase in ASK_ENGINE,
             nodes={node: seen.nodes[node] for node in deployment.nodes},
             secrets=await anyio.to_thread.run_sync(secret_files.unread, deployment.secrets),
+            veil=await anyio.to_thread.run_sync(Redactor.of, deployment),
         )
         scene = await beside(self.asking, self.surveyor.survey(scene, checks), deployment)
         if any(check.code == drift.CODE for check in checks):

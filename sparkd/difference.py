@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from sparkd.model.config import LAUNCH, Cluster, Deployment
-from sparkd.model.hiding import Hiding
+from sparkd.model.hiding import BY_NAME
 from sparkd.model.secret import HIDDEN
 from sparkd.model.view import Change, Pending
 
@@ -68,5 +68,5 @@ def _shown(key: str, value: Any) -> str | None:
     name = key.rpartition(".")[2].replace("-", "_")
     if key in ADDRESSES:
         return HIDDEN
-    shown = value if key.startswith("secrets.") else Hiding(()).tree(value, name)
+    shown = value if key.startswith("secrets.") else BY_NAME.tree(value, name)
     return shown if isinstance(shown, str) else json.dumps(shown)

@@ -35,7 +35,7 @@ def _level(check: Check, said: Mapping[str, str]) -> Level:
 
 
 def _of(check: Check, scene: Scene, level: Level) -> list[Finding]:
-    found = [_judged(check, level, trouble) for trouble in check.evaluate(scene)]
+    found = [_judged(check, level, trouble, scene.veil) for trouble in check.evaluate(scene)]
     unread = dict(_unread(check, scene))
     found += [_row(check, level, Status.UNKNOWN, node, f"cannot be checked: {why}") for node, why in unread.items()]
     said = {finding.node for finding in found}
@@ -68,9 +68,8 @@ def _why(scene: Scene, node: str, unknown: Unknown, about: str = "") -> str:
     return f"{about}{unknown.why}"
 
 
-def _judged(check: Check, level: Level, trouble: Trouble) -> Finding:
+def _judged(check: Check, level: Level, trouble: Trouble, veil: Hiding) -> Finding:
     """What was seen on a node, word for word, may be a line with somebody's password in it."""
-    veil = Hiding(())
     status = Status.WARN if trouble.mild or level is Level.WARN else Status.FAIL
     return Finding(
         code=check.code,

@@ -12,7 +12,7 @@ from sparkd.checks.argv import Needed
 from sparkd.checks.scene import HOST, Scene
 from sparkd.facts.containers import CONTAINERS, Contained
 from sparkd.facts.units import UNITS, Unit
-from sparkd.model.hiding import Hiding
+from sparkd.model.hiding import BY_NAME
 from sparkd.model.snapshot import Unknown
 
 ABOUT_ENGINES = re.compile(
@@ -147,4 +147,4 @@ def about(text: str) -> bool:
 
 def shown(words: Sequence[str]) -> str:
     """The beginning of a command, for people: what it runs, and no secret."""
-    return " ".join(Hiding(()).tree(list(words[:FIRST_WORDS])))[:160]
+    return " ".join(BY_NAME.tree(list(words[:FIRST_WORDS])))[:160]

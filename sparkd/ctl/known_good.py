@@ -24,7 +24,7 @@ from sparkd.ctl.errors import CtlError, NotConfirmed, Usage
 from sparkd.ctl.names import pick
 from sparkd.ctl.reading import read
 from sparkd.ctl.text import Cell, clean, clock, say, table, terminal
-from sparkd.model.hiding import Hiding
+from sparkd.model.hiding import BY_NAME
 
 
 class NotWritten(CtlError):
@@ -154,7 +154,7 @@ def _confirm(path: Path, now: str, then: str, said: str, yes: bool) -> None:
     lines = difflib.unified_diff(now.splitlines(), then.splitlines(), str(path), said, lineterm="")
     term = terminal(sys.stderr)
     colours = {"+": "green", "-": "red"}
-    veil = Hiding(())  # what a secret's name holds is for the file alone, not for whoever looks at the screen
+    veil = BY_NAME  # what a secret's name holds is for the file alone, not for whoever looks at the screen
     lines = (veil.text(clean(line)) for line in lines)
     print("\n".join(term.paint(line, colours.get(line[:1], "")) for line in lines), file=sys.stderr)
     if yes:

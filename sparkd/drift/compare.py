@@ -162,8 +162,10 @@ def _cannot_tell(name: str, one: Any, other: Any) -> bool:
     """A secret that one side only refers to."""
     if not isinstance(one, str) or not isinstance(other, str):
         return False
-    if is_secret(name):
-        return any(value == HIDDEN or value[:1] in "<$" for value in (one, other))
+    if is_secret(name) and any(value[:1] in "<$" for value in (one, other)):
+        return True
+    if any(value == HIDDEN or value.startswith("<from ") for value in (one, other)):
+        return True
     return HIDDEN in one + other and without_passwords(one) == without_passwords(other)
 
 

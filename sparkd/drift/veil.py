@@ -21,16 +21,21 @@ class Veil(Hiding):
 
     @classmethod
     def of(cls, forms: Iterable[RankForm]) -> Veil:
-        return cls.knowing({leak.value for form in forms for leak in leaks({**form.env, **(form.flags or {})})})
+        return cls(()).also(_held(forms))
+
+
+def _held(forms: Iterable[RankForm]) -> set[str]:
+    return {leak.value for form in forms for leak in leaks({**form.env, **(form.flags or {})})}
 
 
 def without_passwords(text: str) -> str:
     return PASSWORD.sub(lambda found: found[0].replace(found[1], HIDDEN), text) if "://" in text else text
 
 
-def veiled(form: RankForm) -> RankForm:
-    """A form without secrets, for whoever keeps it: what a comparison needs of one is that it is there."""
-    veil = Veil.of((form,))
+def veiled(form: RankForm, known: Hiding) -> RankForm:
+    """A form without secrets, those that are `known` and its own, for whoever keeps it: what a comparison needs of one is
+    that it is there."""
+    veil = known.also(_held((form,)))
     flags = form.flags and {name: _flag(veil, name, value) for name, value in form.flags.items()}
     sections = {
         name: veil.tree(getattr(form, name)) for name in ("env", "container", "mounts", "unit", "files", "says")
@@ -38,7 +43,7 @@ def veiled(form: RankForm) -> RankForm:
     return replace(form, flags=flags, **sections)
 
 
-def _flag(veil: Veil, name: str, value: Any) -> Any:
+def _flag(veil: Hiding, name: str, value: Any) -> Any:
     if isinstance(value, NotJson) and not is_secret(name):
         return replace(value, text=veil.text(value.text))  # still known as what it is
     return veil.tree(value, name)

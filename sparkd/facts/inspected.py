@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkd.facts import Fact, FactError
-from sparkd.model.hiding import Hiding
+from sparkd.model.hiding import BY_NAME
 
 Json = Mapping[str, Any]
 
@@ -41,7 +41,7 @@ def _veiled(one: dict[str, Any]) -> Json:
     config = one.get("Config")
     if not isinstance(config, dict):
         raise TypeError("an inspect without Config")
-    return {**one, "Config": {**config, "Env": Hiding(()).tree([str(pair) for pair in config.get("Env") or ()])}}
+    return {**one, "Config": {**config, "Env": BY_NAME.tree([str(pair) for pair in config.get("Env") or ()])}}
 
 
 INSPECTED: Fact[Inspected] = Fact("inspected", parse, via="docker")

@@ -50,8 +50,10 @@ def _program(line: str) -> Program:
         raise FactError(f"no program in {line[:80]!r}: {error!r}") from None
 
 
-def _args(_: Question) -> Args:
-    names = {"hide": list(SECRET_ENDINGS), "hide_like": list(SECRET_NAMES), "show_like": list(NO_SECRETS)}
+def _args(question: Question) -> Args:
+    """Variables under `secrets:` hold secrets whatever they are called."""
+    own = [name.upper() for name in question.deployment.secrets if name.upper() not in SECRET_NAMES]
+    names = {"hide": list(SECRET_ENDINGS), "hide_like": [*SECRET_NAMES, *own], "show_like": list(NO_SECRETS)}
     return {**names, "libraries": list(LIBRARIES)}
 
 

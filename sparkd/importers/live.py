@@ -153,7 +153,7 @@ def _heard(scene: Scene, unread: Collection[str]) -> Iterator[RankForm]:
         ours = running_by_mark(scene, node) if node in unread and node in scene.nodes else None
         words = scene.says.get((node, ours)) if ours is not None else None
         if words and not isinstance(words, Unknown):
-            yield veiled(RankForm(rank=rank, node=node, engine=scene.deployment.engine, says=words))
+            yield veiled(RankForm(rank=rank, node=node, engine=scene.deployment.engine, says=words), scene.veil)
 
 
 def wanted(scene: Scene) -> Seen:
@@ -183,7 +183,7 @@ def _whole(scene: Scene, rank: int, form: RankForm, program: Program | None) -> 
     node = scene.deployment.nodes[rank]
     sections = around(scene, node, program)
     known = replace(form, rank=rank, node=node, files=sections.files, host=sections.host, unit=sections.unit)
-    return veiled(known)
+    return veiled(known, scene.veil)
 
 
 def _blind(scene: Scene, node: str) -> Unknown | None:

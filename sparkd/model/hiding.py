@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from sparkd.model import secret_text
 from sparkd.model.secret import HIDDEN, holds_secret, is_flag, is_reference, is_secret
-from sparkd.model.spellings import spellings
+from sparkd.model.spellings import SHORTEST, spellings
 
 H = TypeVar("H", bound="Hiding")
 
 
 @dataclass(frozen=True, slots=True)
 class Hiding:
-    """Hides secrets. `knowing` makes one that knows values; `Hiding(())` goes by names and places alone."""
+    """Hides secrets. `knowing` makes one that knows values; `BY_NAME` goes by names and places alone."""
 
     forms: tuple[str, ...]
     """Of every known value, the longest first."""
@@ -26,10 +26,30 @@ class Hiding:
     def knowing(cls: type[H], values: Iterable[str], names: Iterable[str] = ()) -> H:
         return cls(spellings(values), frozenset(names))
 
+    def also(self: H, values: Iterable[str]) -> H:
+        """One that knows these values too."""
+        forms = {*self.forms, *spellings(values)}
+        return replace(self, forms=tuple(sorted(forms, key=lambda form: (-len(form), form))))
+
     def known(self, text: str) -> str:
         """Without the known values in any of their spellings."""
         for form in self.forms:
             text = text.replace(form, HIDDEN)
+        return self._cut(text) if self.forms else text
+
+    def _cut(self, text: str) -> str:
+        """Whoever shortens a text may cut a secret in two: what begins one at the end of the text goes, and what ends one at its
+        beginning."""
+        end = len(text.rstrip(".…"))
+        for form in self.forms:
+            at = text.rfind(form[:SHORTEST], max(end - len(form), 0), end)
+            if at >= 0 and form.startswith(text[at:end]):
+                text = text[:at] + HIDDEN + text[end:]
+                break
+        for form in self.forms:
+            at = text.find(form[-SHORTEST:], 0, len(form))
+            if at >= 0 and form.endswith(text[: at + SHORTEST]):
+                return HIDDEN + text[at + SHORTEST :]
         return text
 
     def text(self, text: str) -> str:
@@ -80,3 +100,7 @@ class Hiding:
         if equals and not set(name) & set(" \t\n\"'{[:/?&") and (name in self.names or holds_secret(name, value)):
             return f"{name}={value and HIDDEN}"
         return self.text(word)
+
+
+BY_NAME = Hiding(())
+"""For whatever is not about one deployment, or is far from its secrets' files."""

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sparkd.closest import closest
 from sparkd.errors import Problem
-from sparkd.model.hiding import Hiding
+from sparkd.model.hiding import BY_NAME
 from sparkd.model.secret import is_secret
 from sparkd.settings.tree import Item, Path, describe, dotted, printable
 
@@ -130,7 +130,7 @@ def _problems(kind: type, error: ValidationError, tree: Item, file: str) -> Iter
 def place(finding: Finding, tree: Item, file: str) -> Problem:
     """The problem of a finding: at the line where that path is written, or would have to be."""
     item, taken = tree.nearest(finding.path)
-    veil = Hiding(())  # a problem is shown and journalled, whatever was written into the file
+    veil = BY_NAME  # a problem is shown and journalled, whatever was written into the file
     path = dotted((*item.path, *finding.path[taken:]))
     return Problem(
         file, item.line if item.path else 0, path, printable(veil.text(finding.text)), printable(veil.text(finding.fix))

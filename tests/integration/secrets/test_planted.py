@@ -21,7 +21,7 @@ from .head import SECRETS
 from .spoken import found_in, lines
 
 VALUES = ("hf_plainPLANTED0123456789", 'p"l\\a/n+t%e d é PLANTED', "pla'nted&<PLANTED>$x`y`=:@?#")
-PATIENCE_S = 90.0
+PATIENCE_S = 60.0
 
 
 class Talking(Stand):
@@ -73,6 +73,7 @@ def test_the_search_finds_every_way_in_which_they_are_spoken() -> None:
 
 
 def test_no_secret_is_in_anything_that_is_kept_or_shown(talking: Talking) -> None:
+    talking.ctl("start", "--yes")
     talking.until("the first generation has failed", lambda: talking.reached("failed"), PATIENCE_S)
     shown = {"logs of the failed": talking.ctl("logs", "--generation", "1", "--tail", "300")}
     talking.until("the second serves", lambda: talking.reached("serving"), PATIENCE_S)
