@@ -38,6 +38,8 @@ def read(file: str) -> str:
         raise SecretUnread("there is no such file", f"write the value to {file}") from None
     except PermissionError:
         raise SecretUnread("sparkd may not read it", f"chown sparkd {file}; chmod 600 {file}") from None
+    except IsADirectoryError:
+        raise SecretUnread("it is a folder", f"make {file} a file with the value") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise SecretUnread(why, f"make {file} a file with the value") from None
@@ -70,9 +72,8 @@ def unread(files: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 
 def _bytes(file: Path) -> bytes:
     """Of a regular file: a pipe that nobody writes to would keep its thread, and with it the start, for ever."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    with open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as opened:
+        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
             raise OSError("it is no regular file")
         return opened.read(MAX_BYTES + 1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from sparkd.engines import ENGINES
@@ -25,7 +25,9 @@ _LOGIN = re.compile(r"[^/@]*:[^/@]*@(?!sha(256|512):)")
 
 def in_deployment(d: Deployment) -> Iterator[Finding]:
     """Every one of them: variables by their names, and whatever an address, a flag or a key holds at any depth."""
-    for path, env in (("env",), d.env), *((("node_env", node), env) for node, env in d.node_env.items()):
+    variables: list[tuple[Path, Mapping[str, str]]] = [(("env",), d.env)]
+    variables += ((("node_env", node), env) for node, env in d.node_env.items())
+    for path, env in variables:
         for name, value in env.items():
             if is_secret(name) and not is_reference(name, value):
                 yield Finding((*path, name), NEVER, as_secret(name))
@@ -33,8 +35,8 @@ def in_deployment(d: Deployment) -> Iterator[Finding]:
         fix = "leave `user:password@` out, and log in on every node: docker login"
         yield Finding(("image",), IN_ADDRESS, fix)
     whole = {key: value for key, value in asdict(d).items() if key not in _ELSEWHERE}
-    for path, name in dict.fromkeys((leak.path, leak.name) for leak in leaks(whole) if not _said(d, leak)):
-        yield Finding(path, _text(path, name), _fix(path, name))
+    for at, name in dict.fromkeys((leak.path, leak.name) for leak in leaks(whole) if not _said(d, leak)):
+        yield Finding(at, _text(at, name), _fix(at, name))
 
 
 def in_cluster(cluster: Cluster) -> Iterator[Finding]:

@@ -60,5 +60,4 @@ def deployment(places: layout.Layout) -> Deployment:
 
 
 if __name__ == "__main__":
-    head.deployment = deployment
-    sys.exit(head.main(sys.argv[1]))
+    sys.exit(head.main(sys.argv[1], deployment))
