@@ -77,8 +77,7 @@ async def page(base_url: str, path: str, deadline_s: float, token: str | None = 
             return response.status_code, await _body(response)
 
 
-def _bearer(token: str | None) -> dict[bytes, bytes]:
-    """Servers read headers as Latin-1; httpx writes texts in ASCII, and a key may have an accent."""
+def _bearer(token: str | None) -> dict[bytes, bytes]:  # servers read Latin-1; httpx writes texts in ASCII
     return {b"authorization": b"Bearer " + token.encode("latin-1", "replace")} if token else {}
 
 
