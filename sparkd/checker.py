@@ -9,7 +9,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from sparkd import clock
+from sparkd import clock, secret_files
 from sparkd.asking import Asking, beside
 from sparkd.boundary import bounded
 from sparkd.checks import CHECKS, drift, run
@@ -23,6 +23,7 @@ from sparkd.model.machine import Boot
 from sparkd.model.printed import Unread
 from sparkd.model.snapshot import Snapshot, Unknown
 from sparkd.observe.survey import Surveyor
+from sparkd.redact import Redactor
 
 log = structlog.get_logger("sparkd")
 
@@ -130,6 +131,8 @@ class Checker:
             owner=self.owner,
             running=state.phase in ASK_ENGINE,
             nodes={node: seen.nodes[node] for node in deployment.nodes},
+            secrets=await anyio.to_thread.run_sync(secret_files.unread, deployment.secrets),
+            veil=await anyio.to_thread.run_sync(Redactor.of, deployment),
         )
         scene = await beside(self.asking, self.surveyor.survey(scene, checks), deployment)
         if any(check.code == drift.CODE for check in checks):

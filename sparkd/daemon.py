@@ -15,7 +15,7 @@ import structlog
 from anyio.abc import ObjectReceiveStream, TaskGroup
 
 import sparkd
-from sparkd import api, http, loading, metrics, notify, systemd
+from sparkd import api, http, loading, metrics, notify, redact, systemd
 from sparkd.api.listen import SocketBusy
 from sparkd.connections import CLOSE_S, Connections, Reach
 from sparkd.journal import AlreadyOwned, Journal, JournalError
@@ -208,10 +208,12 @@ class Watch:
 
 def _log_for_journald() -> None:
     """logfmt on stderr; journald adds the time."""
+    sys.excepthook = redact.last_words
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.format_exc_info,
+            redact.log_line,
             structlog.processors.LogfmtRenderer(key_order=["level", "event"], bool_as_flag=False),
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

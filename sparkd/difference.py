@@ -8,7 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from sparkd.model.config import LAUNCH, Cluster, Deployment
-from sparkd.model.secret import HIDDEN, is_secret
+from sparkd.model.hiding import BY_NAME
+from sparkd.model.secret import HIDDEN
 from sparkd.model.view import Change, Pending
 
 ADDRESSES = ("notify.webhook.url",)
@@ -65,6 +66,7 @@ def _shown(key: str, value: Any) -> str | None:
     if value is None:
         return None
     name = key.rpartition(".")[2].replace("-", "_")
-    if key in ADDRESSES or (is_secret(name) and not key.startswith("secrets.")):
+    if key in ADDRESSES:
         return HIDDEN
-    return value if isinstance(value, str) else json.dumps(value)
+    shown = value if key.startswith("secrets.") else BY_NAME.tree(value, name)
+    return shown if isinstance(shown, str) else json.dumps(shown)

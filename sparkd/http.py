@@ -80,8 +80,8 @@ async def page(base_url: str, path: str, deadline_s: float, token: str | None = 
             return response.status_code, await _body(response)
 
 
-def _bearer(token: str | None) -> dict[str, str]:
-    return {"authorization": f"Bearer {token}"} if token else {}
+def _bearer(token: str | None) -> dict[bytes, bytes]:  # servers read Latin-1; httpx writes texts in ASCII
+    return {b"authorization": b"Bearer " + token.encode("latin-1", "replace")} if token else {}
 
 
 async def post_json(url: str, body: bytes, headers: Mapping[str, str], deadline_s: float) -> int:

@@ -2,72 +2,61 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+import sys
+import traceback
+from collections.abc import MutableMapping
+from dataclasses import replace
+from functools import lru_cache
+from types import TracebackType
 from typing import Any
-from urllib.parse import quote
 
+from sparkd import secret_files
 from sparkd.model.config import Deployment
-from sparkd.model.secret import HIDDEN, is_secret
+from sparkd.model.hiding import Hiding
+from sparkd.model.leaks import leaks
+from sparkd.model.snapshot import Canary, Outcome
 
-SHORTEST = 6
-"""A value shorter than this would be found inside ordinary words."""
 
+class Redactor(Hiding):
+    """Hides the secrets of one deployment, in text and in trees of JSON values."""
 
-@dataclass(frozen=True, slots=True)
-class Redactor:
-    """Replaces the known secret values of one deployment, in text and in trees of JSON values."""
-
-    values: tuple[str, ...]
+    __slots__ = ()
 
     @classmethod
     def of(cls, deployment: Deployment) -> Redactor:
-        """Read the deployment's secrets (blocking I/O) and the values of secret-looking names in its environment."""
-        found = [value for name, value in _environment(deployment) if is_secret(name)]
-        for file in deployment.secrets.values():
-            try:
-                if Path(file).is_file():  # a pipe would keep us for ever
-                    found.append(Path(file).read_text("utf-8"))
-            except (OSError, UnicodeDecodeError):
-                continue  # a secret that cannot be read cannot be in what was written either
-        forms = {form for value in found for form in _forms(value.strip()) if len(form) >= SHORTEST}
-        return cls(tuple(sorted(forms, key=len, reverse=True)))
+        """Read the deployment's secrets (blocking I/O), and what its configuration holds of others."""
+        written = {leak.value for leak in leaks([deployment.env, deployment.node_env, deployment.args])}
+        return cls.knowing(written | secret_files.values(deployment.secrets.values()), deployment.secrets)
 
     def __call__(self, text: str) -> str:
-        for value in self.values:
-            text = text.replace(value, HIDDEN)
-        return text
+        return self.text(text)
 
-    def tree(self, value: Any) -> Any:
-        """The same for nested JSON values; `NAME=value` strings with a secret-looking name lose their value."""
-        if isinstance(value, str):
-            name, equals, _ = value.partition("=")
-            return f"{name}={HIDDEN}" if equals and is_secret(name) else self(value)
-        if isinstance(value, Mapping):
-            return {key: self.tree(one) for key, one in value.items()}
-        if isinstance(value, list):
-            return [self.tree(one) for one in value]
-        return value
+    def outcome(self, outcome: Outcome) -> Outcome:
+        """What came of an action, in words that an engine, Docker or a node may have put a secret into."""
+        value = outcome.value
+        if isinstance(value, Canary):
+            value = replace(value, why=self.text(value.why))
+        elif isinstance(value, dict | list | tuple | str):
+            value = self.tree(value)
+        return replace(outcome, error=self.text(outcome.error), value=value)
 
 
-def _forms(value: str) -> Iterator[str]:
-    """As it is, as each of its lines (a log comes line by line), and as JSON, Python and addresses write it."""
-    for part in (value, *map(str.strip, value.splitlines())):
-        yield from (
-            part,
-            json.dumps(part)[1:-1],
-            json.dumps(part, ensure_ascii=False)[1:-1],
-            repr(part)[1:-1],
-            quote(part, safe=""),
-        )
+def log_line(_: object, __: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A processor of structlog: one line of the daemon's own log, its trace included, without any secret that this
+    process has read."""
+    hide = _everything(secret_files.values())
+    for name, value in fields.items():
+        plain = value is None or isinstance(value, str | int | float | bool | dict | list | tuple)
+        fields[name] = hide.tree(value if plain else str(value), name)
+    return fields
 
 
-def _environment(deployment: Deployment) -> list[tuple[str, str]]:
-    """Flags count like variables: `--api-key` is a secret."""
-    pairs = list(deployment.env.items())
-    pairs += ((name.replace("-", "_"), str(value)) for name, value in deployment.args.items())
-    for values in deployment.node_env.values():
-        pairs += values.items()
-    return pairs
+def last_words(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A `sys.excepthook`: what a crash says is logged too."""
+    text = "".join(traceback.format_exception(kind, error, trace))
+    sys.stderr.write(_everything(secret_files.values()).text(text))
+
+
+@lru_cache(1)
+def _everything(values: frozenset[str]) -> Hiding:
+    return Hiding.knowing(values)

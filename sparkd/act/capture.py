@@ -45,7 +45,7 @@ async def capture(hands: Hands, action: CaptureEvidence) -> dict[str, Any]:
         text = "".join(f"{_stamp(line.at)} {line.stream} {line.text}\n" for line in lines)
         last[f"rank {target.rank} on {target.node}"] = [redact(line.text) for line in _telling(lines)]
         inspected = await runtime.inspect(target.container)
-        await anyio.to_thread.run_sync(_write, folder, target, redact(text), redact.tree(inspected))
+        await anyio.to_thread.run_sync(_write, folder, target, redact, text, inspected)
 
     await at_once(action.targets, one, lambda target, error: ActionFailed(str(error), "capture", target.node))
     return {"folder": str(folder), "last": last}
@@ -65,10 +65,12 @@ def _prepare(folder: Path) -> None:
         shutil.rmtree(one)
 
 
-def _write(folder: Path, target: Target, log: str, inspected: Any) -> None:
+def _write(folder: Path, target: Target, redact: Redactor, log: str, inspected: Any) -> None:
+    """A megabyte of log takes a while to look through: in the thread that writes it, too."""
+    shown = json.dumps(redact.tree(inspected), indent=1)
     try:
-        (folder / f"rank{target.rank}-{target.node}.log").write_text(log, "utf-8")
-        (folder / f"rank{target.rank}-{target.node}.inspect.json").write_text(json.dumps(inspected, indent=1), "utf-8")
+        (folder / f"rank{target.rank}-{target.node}.log").write_text(redact(log), "utf-8")
+        (folder / f"rank{target.rank}-{target.node}.inspect.json").write_text(shown, "utf-8")
     except OSError as error:
         raise ActionFailed(f"{folder}: {error.strerror}", "disk", target.node) from error
 

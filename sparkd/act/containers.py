@@ -22,6 +22,8 @@ async def start(hands: Hands, action: StartRanks) -> None:
         await hands.runtimes[spec.node][spec.runtime].start(spec, secrets)
 
     def describe(spec: RankSpec, error: SparkdError) -> ActionFailed:
+        if isinstance(error, ActionFailed):
+            return error  # a secret's file is on the head, whatever node the rank is for
         why = error.why if isinstance(error, DockerRefused | NodeRefused) else str(error)
         return ActionFailed(why, reason(error), spec.node)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import anyio
+
 from sparkd import clock, own_time
 from sparkd.act import canary, capture, cleanup, containers
 from sparkd.act.hands import ActionFailed, Hands
@@ -20,7 +22,8 @@ from sparkd.model.action import (
     StopRanks,
     WarmUp,
 )
-from sparkd.model.snapshot import Outcome
+from sparkd.model.snapshot import Canary, Outcome
+from sparkd.redact import Redactor
 
 Deed = Callable[[Hands, Any], Awaitable[object]]
 
@@ -38,7 +41,23 @@ DEEDS: dict[type[Any], tuple[Deed, Callable[[Any], float]]] = {
 
 
 async def perform(hands: Hands, action: Action) -> Outcome:
-    """Do it. Returns an Outcome for success, failure and a passed deadline alike; only cancellation gets out."""
+    """Do it. Returns an Outcome for success, failure and a passed deadline alike, without secrets in its words; only
+    cancellation gets out."""
+    outcome = await _outcome(hands, action)
+    if not _says_something(outcome):
+        return outcome
+    redact = await anyio.to_thread.run_sync(Redactor.of, hands.deployment)
+    return redact.outcome(outcome)
+
+
+def _says_something(outcome: Outcome) -> bool:
+    """Text from outside. Of a canary every five seconds that was answered nothing is kept."""
+    value = outcome.value
+    said = value.why if isinstance(value, Canary) else value
+    return bool(outcome.error or said)
+
+
+async def _outcome(hands: Hands, action: Action) -> Outcome:
     deed, limit = DEEDS[type(action)]
     try:
         with own_time.fail_after(limit(action)):

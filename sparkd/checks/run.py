@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from sparkd.checks.scene import Ask, Check, Scene, Trouble
 from sparkd.model.check import Finding, Level, Status
 from sparkd.model.config import Cluster, Deployment
+from sparkd.model.hiding import Hiding
 from sparkd.model.snapshot import DOCKER_STOPPED, Unknown
 
 
@@ -34,7 +35,7 @@ def _level(check: Check, said: Mapping[str, str]) -> Level:
 
 
 def _of(check: Check, scene: Scene, level: Level) -> list[Finding]:
-    found = [_judged(check, level, trouble) for trouble in check.evaluate(scene)]
+    found = [_judged(check, level, trouble, scene.veil) for trouble in check.evaluate(scene)]
     unread = dict(_unread(check, scene))
     found += [_row(check, level, Status.UNKNOWN, node, f"cannot be checked: {why}") for node, why in unread.items()]
     said = {finding.node for finding in found}
@@ -67,7 +68,8 @@ def _why(scene: Scene, node: str, unknown: Unknown, about: str = "") -> str:
     return f"{about}{unknown.why}"
 
 
-def _judged(check: Check, level: Level, trouble: Trouble) -> Finding:
+def _judged(check: Check, level: Level, trouble: Trouble, veil: Hiding) -> Finding:
+    """What was seen on a node, word for word, may be a line with somebody's password in it."""
     status = Status.WARN if trouble.mild or level is Level.WARN else Status.FAIL
     return Finding(
         code=check.code,
@@ -75,8 +77,8 @@ def _judged(check: Check, level: Level, trouble: Trouble) -> Finding:
         status=status,
         node=trouble.node,
         rank=trouble.rank,
-        text=trouble.text,
-        evidence=trouble.evidence,
+        text=veil.text(trouble.text),
+        evidence=tuple(map(veil.text, trouble.evidence)),
         fix=trouble.fix,
         cls=check.cls,
         not_yet=trouble.not_yet,

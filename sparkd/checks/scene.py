@@ -12,6 +12,7 @@ from sparkd.facts import Fact
 from sparkd.model.check import Level
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import FailureClass
+from sparkd.model.hiding import BY_NAME, Hiding
 from sparkd.model.place import HOST, Place
 from sparkd.model.snapshot import NodeView, Unknown
 
@@ -122,6 +123,12 @@ class Scene:
 
     says: Mapping[tuple[str, str], Mapping[str, Any] | Unknown] = field(default_factory=dict)
     """(node, container or unit of an engine) -> what it says of itself, see `sparkd.drift.said`."""
+
+    secrets: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Name of a secret whose file holds no value for it -> why, and what to do about it."""
+
+    veil: Hiding = BY_NAME
+    """Knows the deployment's secrets, where whoever looks has read them."""
 
     drift: Drift | Unknown | None = None
     """What the next start differs in from what worked; None where nothing is recorded."""

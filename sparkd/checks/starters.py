@@ -12,7 +12,7 @@ from sparkd.checks.argv import Needed
 from sparkd.checks.scene import HOST, Scene
 from sparkd.facts.containers import CONTAINERS, Contained
 from sparkd.facts.units import UNITS, Unit
-from sparkd.model.secret import HIDDEN, is_secret
+from sparkd.model.hiding import BY_NAME
 from sparkd.model.snapshot import Unknown
 
 ABOUT_ENGINES = re.compile(
@@ -149,18 +149,4 @@ def about(text: str) -> bool:
 
 def shown(words: Sequence[str]) -> str:
     """The beginning of a command, for people: what it runs, and no secret."""
-    first = list(words[:FIRST_WORDS])
-    hidden = [
-        HIDDEN if _is_flag_of_secret(before) else _veiled(word)
-        for before, word in zip(["", *first[:-1]], first, strict=True)
-    ]
-    return " ".join(hidden)[:160]
-
-
-def _is_flag_of_secret(word: str) -> bool:
-    return word.startswith("--") and is_secret(word[2:].replace("-", "_"))
-
-
-def _veiled(word: str) -> str:
-    name, equals, _ = word.partition("=")
-    return f"{name}={HIDDEN}" if equals and is_secret(name.lstrip("-").replace("-", "_")) else word
+    return " ".join(BY_NAME.tree(list(words[:FIRST_WORDS])))[:160]

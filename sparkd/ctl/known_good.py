@@ -6,7 +6,6 @@ import difflib
 import errno
 import json
 import os
-import re
 import shutil
 import sys
 import time
@@ -25,7 +24,7 @@ from sparkd.ctl.errors import CtlError, NotConfirmed, Usage
 from sparkd.ctl.names import pick
 from sparkd.ctl.reading import read
 from sparkd.ctl.text import Cell, clean, clock, say, table, terminal
-from sparkd.model.secret import HIDDEN, is_secret
+from sparkd.model.hiding import BY_NAME
 
 
 class NotWritten(CtlError):
@@ -157,7 +156,8 @@ def _confirm(path: Path, now: str, then: str, said: str, yes: bool) -> None:
     lines = difflib.unified_diff(now.splitlines(), then.splitlines(), str(path), said, lineterm="")
     term = terminal(sys.stderr)
     colours = {"+": "green", "-": "red"}
-    lines = (_VALUE.sub(_hidden, clean(line)) for line in lines)
+    veil = BY_NAME  # what a secret's name holds is for the file alone, not for whoever looks at the screen
+    lines = (veil.text(clean(line)) for line in lines)
     print("\n".join(term.paint(line, colours.get(line[:1], "")) for line in lines), file=sys.stderr)
     if yes:
         return
@@ -170,14 +170,6 @@ def _confirm(path: Path, now: str, then: str, said: str, yes: bool) -> None:
         click.echo(err=True)
     if not agreed:
         raise NotConfirmed("not confirmed, nothing was changed")
-
-
-_VALUE = re.compile(r"(?<![\w-])([\w-]+)([\"']?\s*[:=]\s*)(\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s,{}\[\]]+)")
-
-
-def _hidden(match: re.Match[str]) -> str:
-    """A secret by its name is for the file alone, not for whoever looks at the screen."""
-    return f"{match[1]}{match[2]}{HIDDEN}" if is_secret(match[1].replace("-", "_")) else match[0]
 
 
 def _write(path: Path, text: str, again: str) -> Path | None:

@@ -59,6 +59,7 @@ REFUSALS: dict[str, Kind] = {
     "user-missing": Kind(_P, "user-missing", "its user does not exist", "user", "create the user on that node", True),
     "not-executable": Kind(_P, "exit-203", "its command cannot be executed by its user", "exit", _MAY, True),
     "limits": Kind(_P, "exit-205", "its limits are more than the node allows", "exit", _LIMITS, True),
+    "secret": Kind(_P, "secret", "a secret cannot be read", "check", "correct that file on the head", True),
     "command": Kind(_P, "exit-127", "its command does not exist in the image", "exit", _IMAGE, True),
 }
 

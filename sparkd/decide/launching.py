@@ -73,7 +73,8 @@ def _refused(case: Case) -> Decision | None:
     if outcome.code == "name-taken" and (made or case.group.stale):
         return None  # Docker finished the request of a sparkd that died, for this generation or an older one
     kind = classify.of_refusal(outcome, foreign=bool(case.group.foreign))
-    text = f"a rank could not be started on {outcome.node}: {outcome.error or kind.text}"
+    where = f" on {outcome.node}" if outcome.node else ""
+    text = f"a rank could not be started{where}: {outcome.error or kind.text}"
     if kind.fact in classify.NOT_YET and young(case.group.views.get(outcome.node), case.policy.not_yet):
         return postpone(case, f"{text}, not yet (the node booted recently)")
     detail = case.deployment.image if kind.fact == "image" else outcome.code

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sparkd.daemon import serve
-from sparkd.demo.layout import cluster, deployment, load
+from sparkd.demo.layout import Layout, cluster, deployment, load
 from sparkd.demo.memory import DemoRuntime
 from sparkd.demo.node import DemoNode
 from sparkd.hosts.host import Host, Sockets
 from sparkd.hosts.local import LocalHost
-from sparkd.model.config import Config, Node
+from sparkd.model.config import Config, Deployment, Node
 from sparkd.observe import NodeAccess
 
 
-def main(folder: str) -> int:
+def main(folder: str, wanted: Callable[[Layout], Deployment] = deployment) -> int:
     layout = load(Path(folder))
 
     def reach(node: Node, owner: str, wake: Callable[[], None]) -> tuple[Host, NodeAccess]:
@@ -24,7 +24,7 @@ def main(folder: str) -> int:
         runtime = DemoRuntime(node.name, layout.ranks(node.name), layout.victims)
         return host, NodeAccess(client=DemoNode(host, owner, runtime), docker=runtime, process=runtime)
 
-    return serve(Config(cluster=cluster(layout), deployments=(deployment(layout),)), reach)
+    return serve(Config(cluster=cluster(layout), deployments=(wanted(layout),)), reach)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from sparkd.drift.form import Gap, RankForm, Side
 from sparkd.drift.judge import judge
 from sparkd.drift.rules import OF_ENGINE, matches
 from sparkd.drift.values import same
-from sparkd.drift.veil import Veil, hides, without_passwords
+from sparkd.drift.veil import Veil, without_passwords
 from sparkd.engines.flags import FlagTable
 from sparkd.model.rank import IDENTITY
-from sparkd.model.secret import HIDDEN
+from sparkd.model.secret import HIDDEN, is_secret
 
 SECTIONS = ("flags", "image", "container", "mounts", "unit", "files", "host")
 
@@ -162,8 +162,10 @@ def _cannot_tell(name: str, one: Any, other: Any) -> bool:
     """A secret that one side only refers to."""
     if not isinstance(one, str) or not isinstance(other, str):
         return False
-    if hides(name):
-        return any(value == HIDDEN or value[:1] in "<$" for value in (one, other))
+    if is_secret(name) and any(value[:1] in "<$" for value in (one, other)):
+        return True
+    if any(value == HIDDEN or value.startswith("<from ") for value in (one, other)):
+        return True
     return HIDDEN in one + other and without_passwords(one) == without_passwords(other)
 
 
@@ -229,7 +231,7 @@ def _unfollowed(known: Side, live: Side) -> list[Difference]:
 
 
 def _veiled(veil: Veil, one: Difference, side: str) -> Any:
-    return veil.value(getattr(one, side), one.name.rpartition(".")[2])
+    return veil.tree(getattr(one, side), one.name.rpartition(".")[2])
 
 
 def _text(veil: Veil, text: str | None) -> str | None:

@@ -39,7 +39,7 @@ def _rank(form: RankForm, veil: Veil) -> dict[str, Any]:
     said = {name: value for name, value in asdict(form).items() if value not in (None, (), False)}
     if form.flags:  # JSON that is none is kept as the text that the engine got
         said["flags"] = {key: str(value) if isinstance(value, NotJson) else value for key, value in form.flags.items()}
-    return {name: _words(veil.value(value, name), name) for name, value in said.items()}
+    return {name: _words(veil.tree(value, name), name) for name, value in said.items()}
 
 
 def _words(value: Any, name: str) -> Any:

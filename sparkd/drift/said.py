@@ -13,9 +13,9 @@ from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import RankForm
 from sparkd.drift.rules import MUST_AGREE
 from sparkd.drift.values import by_kind, plain, same
-from sparkd.drift.veil import hides
 from sparkd.engines.flags import Flag, FlagTable
 from sparkd.model.printed import Unread
+from sparkd.model.secret import is_secret
 
 GIVEN, IN_USE = "given", "in-use"
 """Parts of a form's `says`: what its parser was given that is no default; what became of flags, and its version."""
@@ -137,7 +137,7 @@ def _overlaid(form: RankForm, table: FlagTable) -> Flags | None:
     for name, value in log.items():
         flag = table.flags.get(name)
         argued = flags.get(name, flag.default if flag is not None else None)
-        known = (flag is not None or name in flags) and not hides(name)  # which it prints as stars
+        known = (flag is not None or name in flags) and not is_secret(name)  # which it prints as stars
         # What is an object is printed with every field that it has, said or not.
         told = _told(value, flag)
         if known and not isinstance(argued, Mapping) and not same(argued, told):

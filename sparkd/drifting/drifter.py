@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import structlog
 from anyio.abc import TaskGroup
 
@@ -33,6 +34,7 @@ from sparkd.model.config import Deployment
 from sparkd.model.decision import ASK_ENGINE, Phase
 from sparkd.model.snapshot import Canary, Snapshot, Unknown
 from sparkd.observe.survey import Surveyor
+from sparkd.redact import Redactor
 
 log = structlog.get_logger("sparkd")
 
@@ -195,7 +197,8 @@ class Drifter:
 
     async def scene(self, deployment: Deployment, seen: Snapshot, quick: bool = False, keep: bool = True) -> Scene:
         """What a survey sees now. `quick`: what lies around the ranks may be some minutes old."""
-        blank = self._blank(deployment, seen)
+        veil = await anyio.to_thread.run_sync(Redactor.of, deployment)
+        blank = replace(self._blank(deployment, seen), veil=veil)
         at, digest, before = self._scenes.get(deployment.name, (0.0, "", blank))
         old = clock.now() - at > AROUND_S or digest != deployment.digest
         if old or not quick:

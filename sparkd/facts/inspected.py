@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkd.facts import Fact, FactError
+from sparkd.model.hiding import BY_NAME
 from sparkd.model.printed import document
-from sparkd.model.secret import HIDDEN, is_secret
 
 Json = Mapping[str, Any]
 
@@ -41,12 +41,7 @@ def _veiled(one: dict[str, Any]) -> Json:
     config = one.get("Config")
     if not isinstance(config, dict):
         raise TypeError("an inspect without Config")
-    return {**one, "Config": {**config, "Env": [_pair(str(pair)) for pair in config.get("Env") or ()]}}
-
-
-def _pair(pair: str) -> str:
-    name, equals, _ = pair.partition("=")
-    return f"{name}={HIDDEN}" if equals and is_secret(name) else pair
+    return {**one, "Config": {**config, "Env": BY_NAME.tree([str(pair) for pair in config.get("Env") or ()])}}
 
 
 INSPECTED: Fact[Inspected] = Fact("inspected", parse, via="docker")

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkd.facts import Args, Fact, FactError, Question, lines
 from sparkd.model.printed import clean, document
-from sparkd.model.secret import SECRET_ENDINGS
+from sparkd.model.secret import NO_SECRETS, SECRET_ENDINGS, SECRET_NAMES
 
 LIBRARIES = ("libnccl.so", "libnccl-net.so")
 """Files of one version may be different builds, and have been."""
@@ -52,8 +52,11 @@ def _program(line: str) -> Program:
         raise FactError(f"no program in {line[:80]!r}: {error!r}") from None
 
 
-def _args(_: Question) -> Args:
-    return {"hide": list(SECRET_ENDINGS), "libraries": list(LIBRARIES)}
+def _args(question: Question) -> Args:
+    """Variables under `secrets:` hold secrets whatever they are called."""
+    own = [name.upper() for name in question.deployment.secrets if name.upper() not in SECRET_NAMES]
+    names = {"hide": list(SECRET_ENDINGS), "hide_like": [*SECRET_NAMES, *own], "show_like": list(NO_SECRETS)}
+    return {**names, "libraries": list(LIBRARIES)}
 
 
 PROGRAMS: Fact[tuple[Program, ...]] = Fact("programs", parse, _args)

@@ -144,7 +144,7 @@ def _heard(scene: Scene, unread: Collection[str]) -> Iterator[tuple[RankForm, di
         words = scene.says.get((node, ours)) if ours is not None else None
         if words and not isinstance(words, Unknown):
             form = RankForm(rank=rank, node=node, engine=scene.deployment.engine, says=said.heard(words))
-            yield veiled(form), dict(said.unheard(words))
+            yield veiled(form, scene.veil), dict(said.unheard(words))
 
 
 def wanted(scene: Scene) -> Seen:
@@ -181,7 +181,7 @@ def _whole(scene: Scene, rank: int, form: RankForm, program: Program | None) -> 
     node = scene.deployment.nodes[rank]
     sections = around(scene, node, program)
     known = replace(form, rank=rank, node=node, files=sections.files, host=sections.host, unit=sections.unit)
-    return veiled(known)
+    return veiled(known, scene.veil)
 
 
 def _blind(scene: Scene, node: str) -> Unknown | None:

@@ -12,9 +12,9 @@ from sparkd.drift.container import READ_ONLY
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.rules import PER_NODE, matches
 from sparkd.drift.values import NotJson
-from sparkd.drift.veil import hides
 from sparkd.drift.yaml import dump
 from sparkd.engines.flags import JSON_KINDS, Flag
+from sparkd.model.secret import is_secret
 
 _PLACED = ("nnodes", "node-rank", "master-addr", "master-port", "headless", "host", "port", "served-model-name")
 """Flags that sparkd gives by itself, from keys of the file."""
@@ -97,7 +97,7 @@ def _args(form: RankForm, notes: list[str]) -> Iterator[tuple[str, Any]]:
         flag = flags.get(name)
         if name in _PLACED or value is None:
             continue
-        if hides(name):
+        if is_secret(name):
             notes.append(f"--{name} is a secret: give it as a variable, under `secrets:`")
         elif isinstance(value, NotJson):
             notes.append(f"--{name} is left out: its value is no JSON: {value.text}")
@@ -117,7 +117,7 @@ def _env(
 ) -> tuple[dict[str, str], dict[str, dict[str, str]], dict[str, dict[str, str]]]:
     """What all ranks have in common, what each node has of its own, and the secrets as references."""
     every = sorted({name for form in side.ranks for name in form.env})
-    secrets = {name: {"file": _reference(side, name)} for name in every if hides(name)}
+    secrets = {name: {"file": _reference(side, name)} for name in every if is_secret(name)}
     common, own = {}, {name: dict[str, str]() for name in names}
     for name in every:
         values = [form.env.get(name) for form in side.ranks]

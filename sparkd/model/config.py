@@ -198,7 +198,7 @@ class Deployment:
     node_env: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Node -> environment of the rank there, over `env`."""
     secrets: Mapping[str, str] = field(default_factory=dict)
-    """Name of an environment variable -> file that holds its value."""
+    """Name of an environment variable -> file that holds its value: UTF-8 text; the line end at its end is not part of it."""
     args: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the engine without dashes in front, `a_b` being `a-b`: true is the bare flag, false is `--no-…`,
     null leaves it out, a list repeats values, a mapping is passed as JSON."""

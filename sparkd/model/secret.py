@@ -2,10 +2,73 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
 HIDDEN = "<redacted>"
-SECRET_ENDINGS = ("_TOKEN", "_KEY", "_SECRET", "PASSWORD")
+SECRET_ENDINGS = ("_TOKEN", "_KEY", "_SECRET", "PASSWORD", "_PASSWD")
+"""Also the whole of a name, without its first dash: `token`, `secret` and `passwd`, but not `key`."""
+SECRET_NAMES = (
+    *(f"*{ending}" for ending in SECRET_ENDINGS),
+    *("TOKEN", "SECRET", "PASSWD", "APIKEY", "*_APIKEY", "*AUTHORIZATION", "*CREDENTIALS*", "AWS_*"),
+)
+NO_SECRETS = (
+    # What of Amazon's says where and how, and not who: whatever else begins like that is taken for a secret.
+    *(
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+        "AWS_PROFILE",
+        "AWS_DEFAULT_PROFILE",
+        "AWS_DEFAULT_OUTPUT",
+        "AWS_ENDPOINT_URL*",
+    ),
+    *("AWS_*_FILE", "AWS_CA_BUNDLE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"),
+    *("AWS_EC2_METADATA_*", "AWS_STS_REGIONAL_ENDPOINTS", "AWS_SDK_LOAD_CONFIG", "AWS_USE_*_ENDPOINT", "AWS_PAGER"),
+    *("*CREDENTIALS*_FILE", "*CREDENTIALS*_PATH", "*CREDENTIALS*_DIR", "ALLOW_CREDENTIALS"),
+    # The special tokens of a tokenizer are words of the model.
+    *("BOS_TOKEN", "EOS_TOKEN", "PAD_TOKEN", "UNK_TOKEN", "SEP_TOKEN", "CLS_TOKEN", "MASK_TOKEN"),
+    *("IMAGE_TOKEN", "VIDEO_TOKEN", "AUDIO_TOKEN", "START_TOKEN", "STOP_TOKEN", "END_TOKEN"),
+)
+"""Names of those shapes that hold none."""
+
+_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NO_LETTER = re.compile(r"[^A-Za-z0-9]+")
+_FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 
 
+@lru_cache(4096)
 def is_secret(name: str) -> bool:
-    """Is the value of this environment variable a secret by its name? `--max-num-batched-tokens` is none."""
-    return name.upper().endswith(SECRET_ENDINGS)
+    """Is the value of this variable, flag or key a secret by its name? `--max-num-batched-tokens` is none.
+
+    In any spelling: `HF_TOKEN`, `--hf-token`, `hfToken` and `extra.hf_token` are one.
+    """
+    if any(map(str.isspace, name)):
+        return False  # a sentence that happens to end like that
+    plain = _NO_LETTER.sub("_", _CAPITAL.sub("_", name)).strip("_").upper()
+    if any(fnmatchcase(plain, shape) for shape in NO_SECRETS):
+        return False
+    return any(fnmatchcase(plain, shape) for shape in SECRET_NAMES)
+
+
+def holds_secret(name: str, value: object) -> bool:
+    """Is it a secret that stands under this name? Nothing, a switch and what is hidden already is none, and neither is a
+    mapping or a list: its leaves are.
+
+    The file that a `…CREDENTIALS` variable names is where the secret is, not the secret.
+    """
+    if not is_secret(name) or value is None or isinstance(value, bool | Mapping | list | tuple):
+        return False
+    text = str(value)
+    return text != "" and not text.startswith("<") and not is_reference(name, text)
+
+
+def is_flag(word: object) -> bool:
+    """A word of an argument vector that ends the values of the flag before it: `--api-key`, `-e`, `--port=8000`."""
+    return isinstance(word, str) and _FLAG.fullmatch(word.partition("=")[0]) is not None
+
+
+def is_reference(name: str, value: str) -> bool:
+    """`GOOGLE_APPLICATION_CREDENTIALS: /run/gcp.json` says where the secret is."""
+    return "CREDENTIALS" in name.upper() and value.startswith("/") and "\n" not in value

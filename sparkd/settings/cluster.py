@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from sparkd.errors import Problem
 from sparkd.model.config import Cluster, Node
 from sparkd.settings import rules
+from sparkd.settings.secret_rules import in_cluster
 from sparkd.settings.shape import Finding, place, refused, shape
 from sparkd.settings.tree import Item, Path, from_plain, resolve
 
@@ -105,6 +106,7 @@ def _findings(cluster: Cluster, tree: Item) -> Iterator[Finding]:
     yield from _paths(cluster)
     yield from _listener(cluster.http.listen)
     yield from _notify(cluster)
+    yield from in_cluster(cluster)
 
 
 def _nodes(nodes: Mapping[str, Node]) -> Iterator[Finding]:
@@ -141,7 +143,8 @@ def _node(node: Node) -> Iterator[Finding]:
     if node.address in ("localhost", "127.0.0.1", "::1"):
         yield Finding((*at, "address"), f"`{node.address}` is this box", "write `local`: no SSH is needed here")
     elif "@" in node.address:
-        user, _, host = node.address.partition("@")
+        login, _, host = node.address.rpartition("@")
+        user = login.partition(":")[0]
         yield Finding((*at, "address"), "the user is not part of the address", f"write `address: {host}, user: {user}`")
     elif not re.fullmatch(r"[A-Za-z0-9._:-]+", node.address):
         yield Finding((*at, "address"), f"`{node.address}` is no address", "write a host name or an IP address")

@@ -169,7 +169,7 @@ def _secret_file(item: Item, found: list[Finding]) -> Iterator[Item]:
     """The file of `{file: PATH}`, the only form of a secret."""
     file = item.child("file")
     if file is None or len(item.mapping()) != 1:
-        what = "a value" if isinstance(item.value, str) else describe(item)
+        what = describe(item) if isinstance(item.value, dict | tuple | None) else "a value"
         fix = "write {file: /etc/sparkd/NAME}: secrets are references, read when a rank is created"
         found.append(Finding(item.path, f"expected the file that holds the secret, found {what}", fix))
     else:

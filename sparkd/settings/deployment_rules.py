@@ -11,15 +11,15 @@ from sparkd.engines import ENGINES
 from sparkd.engines.args import canonical
 from sparkd.model.config import Cluster, ContainerSpec, Deployment
 from sparkd.model.rank import IDENTITY
+from sparkd.model.secret import is_secret
 from sparkd.settings import rules
+from sparkd.settings.secret_rules import in_deployment
 from sparkd.settings.shape import Finding, suggestion
 from sparkd.settings.tree import Path
 
 RUNTIMES = ("docker", "process")
 
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
-_SECRET = re.compile(r"(_TOKEN|_KEY|_SECRET)$|PASSWORD")
-"""DESIGN rule 13: names whose values are secrets."""
 _MODEL_ID = r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?"
 _USER = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"
 _ULIMITS = (
@@ -202,10 +202,8 @@ def _environment(d: Deployment) -> Iterator[Finding]:
 def _variables(path: Path, env: Mapping[str, str]) -> Iterator[Finding]:
     for name, value in env.items():
         yield from _variable_name((*path, name), name)
-        yield from rules.literal((*path, name), value)
-        if _SECRET.search(name):
-            fix = f"write `secrets: {{{name}: {{file: /etc/sparkd/{name.lower()}}}}}` and put the value there"
-            yield Finding((*path, name), "secrets are references, never values", fix)
+        if not is_secret(name):
+            yield from rules.literal((*path, name), value)
 
 
 def _variable_name(path: Path, name: str) -> Iterator[Finding]:
@@ -277,7 +275,7 @@ def _path_in(path: Path, value: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 _RULES: tuple[Callable[[Deployment], Iterator[Finding]], ...] = (
-    *(_words, _amounts, _what_runs, _nodes, _arguments, _environment, _container, _open_mappings),
+    *(_words, _amounts, _what_runs, _nodes, _arguments, _environment, in_deployment, _container, _open_mappings),
 )
 
 

@@ -17,6 +17,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sparkd.closest import closest
 from sparkd.errors import Problem
+from sparkd.model.hiding import BY_NAME
+from sparkd.model.secret import is_secret
 from sparkd.settings.tree import Item, Path, describe, dotted, printable
 
 T = TypeVar("T")
@@ -49,6 +51,7 @@ _MISSING = {
 }
 
 
+NEVER = "secrets are references, never values"
 _SHORT_LIST = 12
 """Longer lists of known keys help nobody."""
 
@@ -116,6 +119,8 @@ def _problems(kind: type, error: ValidationError, tree: Item, file: str) -> Iter
             yield place(Finding(path, f"`{path[-1]}` is missing", _MISSING.get(str(path[-1]), "")), tree, file)
         elif found["type"] == "unexpected_keyword_argument":
             yield _unknown(kind, tree, path, file)
+        elif is_secret(str(path[-1])):  # a password of digits is one too, and is not told
+            yield place(Finding(path, NEVER, as_secret(str(path[-1]))), tree, file)
         else:
             expected = _EXPECTED.get(found["type"], found["msg"].removeprefix("Input should be "))
             text = f"expected {expected}, found {describe(item)}"
@@ -125,8 +130,16 @@ def _problems(kind: type, error: ValidationError, tree: Item, file: str) -> Iter
 def place(finding: Finding, tree: Item, file: str) -> Problem:
     """The problem of a finding: at the line where that path is written, or would have to be."""
     item, taken = tree.nearest(finding.path)
+    veil = BY_NAME  # a problem is shown and journalled, whatever was written into the file
     path = dotted((*item.path, *finding.path[taken:]))
-    return Problem(file, item.line if item.path else 0, path, printable(finding.text), printable(finding.fix))
+    return Problem(
+        file, item.line if item.path else 0, path, printable(veil.text(finding.text)), printable(veil.text(finding.fix))
+    )
+
+
+def as_secret(variable: str) -> str:
+    """How a variable with a secret is written instead."""
+    return f"write `secrets: {{{variable}: {{file: /etc/sparkd/{variable.lower()}}}}}` and put the value there"
 
 
 def refused(found: Finding, whole: Item, shaped: Item) -> bool:

@@ -4,7 +4,8 @@
 group, or `-`. Children that name themselves (`VLLM::Worker_TP0`) are none: their title overwrites their arguments and
 the beginning of their environment, and vLLM itself sets variables in them. `env` is null where it cannot be read.
 `libraries`: path -> sha256 of each file of a name in `libraries` that the process or a child of it has mapped; null for
-one that could not be hashed in time. Values of names that end like one of `hide` never leave the node.
+one that could not be hashed in time. Values of names that end like one of `hide`, or have the shape of one of `hide_like` and of
+none of `show_like` (`AWS_*`, `AWS_REGION`), never leave the node.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import json
 import os
 import re
 import time
-from typing import Any, Iterator, Mapping, Optional
+from fnmatch import fnmatchcase
+from typing import Any, Iterator, Mapping, NamedTuple, Optional
 
 from sparkd.node import arguments, cgroups, hashing, procfs
 from sparkd.node.probes.engines import MAX_PARENTS, TITLE, is_engine
@@ -21,16 +23,32 @@ from sparkd.node.refusal import Refusal
 
 HIDDEN = "<redacted>"
 ENDING = re.compile(r"[A-Z_]+")
+SHAPE = re.compile(r"[A-Z0-9_*]+")
 LIBRARY = re.compile(r"[\w.+-]+")
 MAX_WORDS_BYTES = 256 << 10
 SHORTEST = 6
 """A secret shorter than this would be found inside ordinary words."""
 
 
+class Names(NamedTuple):
+    """Which names hold secrets: flags count like variables, `--api-key` does and `--max-num-batched-tokens` does not."""
+
+    endings: tuple[str, ...]
+    shapes: tuple[str, ...]
+    harmless: tuple[str, ...]
+
+    def hide(self, name: str) -> bool:
+        plain = name.strip("-").replace("-", "_").replace(".", "_").upper()
+        if any(fnmatchcase(plain, shape) for shape in self.harmless):
+            return False
+        return plain.endswith(self.endings) or any(fnmatchcase(plain, shape) for shape in self.shapes)
+
+
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
-    hide = arguments.items(args, "hide", ENDING)
-    if not hide:
+    endings = arguments.items(args, "hide", ENDING)
+    if not endings:
         raise Refusal("usage", "hide must name the endings of secret names")
+    hide = Names(endings, arguments.items(args, "hide_like", SHAPE), arguments.items(args, "show_like", SHAPE))
     names = arguments.items(args, "libraries", LIBRARY)
     until = time.monotonic() + deadline_s * 0.7
     found = dict(_engines())
@@ -82,11 +100,11 @@ def _root(pid: str, found: Mapping[str, list[str]]) -> str:
     return root
 
 
-def _program(pid: str, words: list[str], hide: tuple[str, ...], libraries: Mapping[str, Any]) -> dict[str, Any]:
+def _program(pid: str, words: list[str], hide: Names, libraries: Mapping[str, Any]) -> dict[str, Any]:
     stat = procfs.stat(pid)
     env = _environment(pid)
     argv, given = _hidden(words, hide)
-    secrets = {*given, *(text for name, text in (env or {}).items() if _is_secret(name, hide))}
+    secrets = {*given, *(text for name, text in (env or {}).items() if hide.hide(name))}
     known = sorted((text for text in secrets if len(text) >= SHORTEST), key=len, reverse=True)
     return {
         "pid": int(pid),
@@ -96,7 +114,7 @@ def _program(pid: str, words: list[str], hide: tuple[str, ...], libraries: Mappi
         "argv": [_without(word, known) for word in argv],
         "env": None
         if env is None
-        else {name: HIDDEN if _is_secret(name, hide) else _without(text, known) for name, text in env.items()},
+        else {name: HIDDEN if hide.hide(name) else _without(text, known) for name, text in env.items()},
         "libraries": libraries,
     }
 
@@ -109,18 +127,13 @@ def _environment(pid: str) -> Optional[dict[str, str]]:
     return dict(pair.split("=", 1) for pair in pairs if "=" in pair[1:])  # a process may be given `=x`: no name
 
 
-def _is_secret(name: str, hide: tuple[str, ...]) -> bool:
-    """Flags count like variables: `--api-key` is a secret, `--max-num-batched-tokens` is none."""
-    return name.lstrip("-").replace("-", "_").upper().endswith(hide)
-
-
-def _hidden(words: list[str], hide: tuple[str, ...]) -> tuple[list[str], list[str]]:
+def _hidden(words: list[str], hide: Names) -> tuple[list[str], list[str]]:
     """The words with HIDDEN for those of flags of secret names, up to the next flag; and what was hidden."""
     shown, hidden, inside = [], [], False
     for word in words:
         name, equals, value = word.partition("=")
         if word.startswith("--"):
-            inside = _is_secret(name, hide)
+            inside = hide.hide(name)
             if inside and equals:
                 hidden.append(value)
                 word = f"{name}={HIDDEN}"

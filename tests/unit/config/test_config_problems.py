@@ -46,6 +46,27 @@ def test_the_good_files_of_the_cases_are_good(tmp_path: Path) -> None:
     assert configuration.check(write(tmp_path, d=DEPLOYMENT)) == ()
 
 
+def test_what_only_looks_like_a_secret_is_taken(tmp_path: Path) -> None:
+    more = """\
+env: {HF_HOME: /hf, AWS_REGION: eu, GOOGLE_APPLICATION_CREDENTIALS: /run/gcp.json, PROXY: "http://me@proxy:3128", NCCL_IB_PKEY: "1"}
+secrets: {HF_TOKEN: {file: /etc/sparkd/hf_token}, ODD: {file: /etc/sparkd/odd}}
+profiles: {x: {args: {tokenizer: /t, allow-credentials: true, max-num-batched-tokens: 8,
+  kv-transfer-config: {kv_connector: K, token_type: 1}, hf-overrides: {eos_token: </s>}, hf-token: true, seed: null}}}
+warmup: {prompt: "Say HF_TOKEN=abc"}
+"""
+    assert configuration.check(write(tmp_path, d=DEPLOYMENT + more)) == ()
+
+
+def test_no_problem_repeats_the_secret_that_it_is_about(tmp_path: Path) -> None:
+    """Problems are shown, logged and journalled."""
+    for number, case in enumerate(cases("broken_deployments.txt")):
+        if "planted" in case.text:
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            write(folder, d=case.text)
+            assert not [one for one in map(str, configuration.check(folder)) if "planted" in one]
+
+
 def test_all_problems_of_all_files_at_once(tmp_path: Path) -> None:
     write(tmp_path, CLUSTER + "polcy: {}\n", one=DEPLOYMENT + "prot: 1\n", two="name: e\nnodes: [a\n")
     with pytest.raises(ConfigError) as caught:

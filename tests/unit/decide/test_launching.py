@@ -10,6 +10,7 @@ import pytest
 from sparkd.decide import machine
 from sparkd.engines.vllm import Vllm
 from sparkd.model.action import RemoveRanks, StartRanks, Target
+from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Deployment
 from sparkd.model.decision import FailureClass, Phase
 from sparkd.model.snapshot import EngineView, Outcome, Unknown
@@ -126,6 +127,22 @@ def test_a_refusal_that_proves_its_cause_holds_at_once(code: str, fact: str) -> 
     assert decision.state.hold is not None
     assert (decision.state.phase, decision.state.hold.fact) == (Phase.HELD, fact)
     assert [kind for kind, _ in decision.events] == ["failed", "held"]
+
+
+def test_a_secret_that_cannot_be_read_holds_until_the_check_passes() -> None:
+    """The file was good when the checks ran, and lies on the head, whatever node the rank is for."""
+    outcome = replace(failed(START_1, "secret"), node="", error="secret HF_TOKEN cannot be read from /t: it is empty")
+    decision = decide(WORKERS, seen(outcome=outcome))
+    assert decision.sentence == "held: a rank could not be started: secret HF_TOKEN cannot be read from /t: it is empty"
+    held = decision.state.hold
+    assert held is not None
+    assert (held.fact, held.heals_itself) == ("check::secret", True)
+    bad = Finding(code="secret", severity=Level.FAIL, status=Status.FAIL)
+    assert bad.fact == held.fact
+    good = replace(bad, status=Status.OK, node="spark1")
+    for found, phase in ((bad, Phase.HELD), (good, Phase.PRECHECK)):
+        look = replace(seen(), checks={DEPLOYMENT.name: Checked(NOW + 1, 0.1, (found,))})
+        assert decide(decision.state, look, now=NOW + 31).state.phase is phase
 
 
 @pytest.mark.parametrize("code", ["image-missing", "mount-missing", "gpu"])

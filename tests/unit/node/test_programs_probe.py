@@ -53,6 +53,10 @@ def engine(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         "READY": str(tmp_path / "ready"),
         "VLLM_WORKER_MULTIPROC_METHOD": "fork",
         "HF_TOKEN": SECRETS[0],
+        "MY_ODD_ONE": "odd-0123456789",
+        "AWS_SESSION": "aws-0123456789",
+        "AWS_REGION": "eu-west-1",
+        "GCP_CREDENTIALS_JSON": "gcp-0123456789",
         "URL": f"http://u:{SECRETS[0]}@x",
         "EMPTY": "",
     }
@@ -97,6 +101,17 @@ def test_no_secret_leaves_the_node(node: Connection, engine: subprocess.Popen[by
     assert f"--admin-key={HIDDEN}" in found.argv
     assert found.env is not None
     assert (found.env["HF_TOKEN"], found.env["URL"]) == (HIDDEN, f"http://u:{HIDDEN}@x")
+
+
+def test_names_of_other_shapes_and_those_under_secrets_are_hidden_on_the_node(
+    node: Connection, engine: subprocess.Popen[bytes]
+) -> None:
+    deployment = Deployment(name="x", engine="vllm", nodes=(), secrets={"MY_ODD_ONE": "/etc/sparkd/odd"})
+    text = node.text("programs", **(PROGRAMS.args(Question(Cluster(cluster="x", nodes={}), deployment, "x")) or {}))
+    assert not [secret for secret in ("odd-0123", "aws-0123", "gcp-0123", *SECRETS) if secret in text]
+    found = next(one for one in programs.parse(text) if one.pid == engine.pid)
+    assert found.env is not None
+    assert found.env["AWS_REGION"] == "eu-west-1"
 
 
 def test_without_the_endings_of_secrets_it_says_nothing(node: Connection) -> None:
