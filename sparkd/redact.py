@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from sparkd import files
 from sparkd.model.config import Deployment
 from sparkd.model.secret import HIDDEN, is_secret
 
@@ -28,8 +28,7 @@ class Redactor:
         found = [value for name, value in _environment(deployment) if is_secret(name)]
         for file in deployment.secrets.values():
             try:
-                if Path(file).is_file():  # a pipe would keep us for ever
-                    found.append(Path(file).read_text("utf-8"))
+                found.append(files.text(file))
             except (OSError, UnicodeDecodeError):
                 continue  # a secret that cannot be read cannot be in what was written either
         forms = {form for value in found for form in _forms(value.strip()) if len(form) >= SHORTEST}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
 
+from sparkd import files
 from sparkd.errors import SparkdError
 from sparkd.hosts.client import NodeClient
 from sparkd.model.config import Cluster, Deployment
@@ -33,16 +35,9 @@ class Hands:
         """The value behind a secret's reference, read at the last moment and never kept. Raises ActionFailed."""
         file = self.deployment.secrets[name]
         try:
-            return (await anyio.to_thread.run_sync(_text, Path(file))).rstrip("\n")
+            return (await files.aside(partial(files.text, file))).rstrip("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ActionFailed(f"secret {name} cannot be read from {file}: {error}", "secret") from error
-
-
-def _text(file: Path) -> str:
-    """Of a regular file: a pipe that nobody writes to would keep its thread, and with it the start, for ever."""
-    if file.exists() and not file.is_file():
-        raise OSError("it is no regular file")
-    return file.read_text("utf-8")
 
 
 class ActionFailed(SparkdError):

@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sparkd.api.service import NotFound
+from sparkd.node import regular
 
 _FOLDER = re.compile(r"(\d{8}T\d{6}Z)-g(\d+)-(.+)")
 _LOG = re.compile(r"rank(\d+)-(.+)\.log")
 _INSPECT = ".inspect.json"
+MOST_BYTES = 16 << 20
+"""Of an inspect: Docker's have some 10 KiB, those of systemd as much."""
 
 
 class Capture(NamedTuple):
@@ -56,7 +59,7 @@ def inspects(folder: Path, generation: int) -> dict[str, Any]:
     ranks = []
     for rank, node, log in capture.logs():
         file = log.with_suffix(_INSPECT)
-        inspect = json.loads(file.read_text("utf-8")) if file.exists() else None
+        inspect = json.loads(regular.read(str(file), MOST_BYTES)) if file.exists() else None
         ranks.append({"rank": rank, "node": node, "inspect": inspect})
     return {"schema": 1, **capture.as_json(), "ranks": ranks}
 
@@ -82,7 +85,7 @@ def _of(folder: Path, generation: int) -> Capture:
 
 def _lines(rank: int, node: str, file: Path) -> Iterator[dict[str, Any]]:
     """A line is `TIME STREAM TEXT`."""
-    with file.open(encoding="utf-8", errors="replace") as log:
+    with open(regular.opened(str(file)), encoding="utf-8", errors="replace") as log:
         for line in log:
             at, _, rest = line.rstrip("\n").partition(" ")
             stream, _, text = rest.partition(" ")
