@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from odd_files import ODD, counted_reads, endless, fifo, nested, sparse
 
 from sparkd.node import hashing, regular
 from sparkd.node.probes import model
 
-from .odd_files import ODD, counted_reads, endless, fifo, nested, sparse
 from .service import Answer, Connection, Service, wait_for
 
 pytestmark = pytest.mark.timeout(120)

@@ -96,6 +96,24 @@ def test_a_stuck_probe_is_not_started_again_until_it_ends(hanging: Service) -> N
         wait_for("the probe is started again", again)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="tracing another process needs root")
+def test_a_stuck_probe_does_not_answer_another_question(hanging: Service) -> None:
+    """By its name alone one unit that systemd never tells of was all units, and one dead folder every model."""
+    stuck, other = ({"name": "unit", "args": {"names": [f"{name}.service"]}} for name in ("stuck", "other"))
+    with hanging.claimed() as node:
+        slow = threading.Thread(target=node.probe, args=(stuck,), kwargs={"deadline_s": 1.0})
+        slow.start()
+        wait_for("systemctl runs", lambda: len(started(hanging)) == 1)
+        (pid,) = started(hanging)
+        assert ctypes.CDLL(None).ptrace(PTRACE_SEIZE, pid, None, None) == 0
+        slow.join(10)
+        hanging.program("systemctl", "echo Id=other.service")
+        with hanging.connect() as second:
+            assert "still running since" in second.probe(stuck)["unit"]["error"]
+            assert second.text("unit", **other["args"]) == "Id=other.service\n"  # type: ignore[arg-type]
+        os.waitpid(pid, 0x40000000)
+
+
 def test_tasks_keep_the_key_of_overdue_work() -> None:
     tasks, gate, outcomes = Tasks(), threading.Event(), list[Outcome]()
     tasks.start("probe x", "", 0.05, gate.wait, outcomes.append)
