@@ -91,8 +91,8 @@ class SshHost:
         pinned = None
         try:
             # asyncssh would read them on the loop, and wait there for what nobody writes to.
-            pinned = asyncssh.import_known_hosts((await files.aside(partial(files.read, self._known_hosts))).decode())
             keys = [await files.aside(partial(_key, self._node.key))] if self._node.key else []
+            pinned = asyncssh.import_known_hosts((await files.aside(partial(files.read, self._known_hosts))).decode())
             async with self._connected(client, pinned, keys) as connection:
                 _limit_opening(connection, client)
                 await self._forward(connection)
