@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from sparkd import clock, secret_files
+from sparkd import clock, files, secret_files
 from sparkd.asking import Asking, beside
 from sparkd.boundary import bounded
 from sparkd.checks import CHECKS, drift, run
@@ -131,8 +132,8 @@ class Checker:
             owner=self.owner,
             running=state.phase in ASK_ENGINE,
             nodes={node: seen.nodes[node] for node in deployment.nodes},
-            secrets=await anyio.to_thread.run_sync(secret_files.unread, deployment.secrets),
-            veil=await anyio.to_thread.run_sync(Redactor.of, deployment),
+            secrets=await files.aside(partial(secret_files.unread, deployment.secrets)),
+            veil=await files.aside(partial(Redactor.of, deployment)),
         )
         scene = await beside(self.asking, self.surveyor.survey(scene, checks), deployment)
         if any(check.code == drift.CODE for check in checks):

@@ -7,10 +7,12 @@ import hmac
 import os
 import signal
 import subprocess
+from functools import partial
+from typing import BinaryIO
 
 import anyio
-from anyio.abc import Process
 
+from sparkd import files
 from sparkd.errors import HostError, SparkdError
 from sparkd.model.config import Webhook
 
@@ -25,9 +27,8 @@ async def post(webhook: Webhook, body: bytes, *, deadline_s: float) -> None:
 
     headers = {}
     if webhook.secret_file is not None:
-        with anyio.fail_after(deadline_s):
-            # Read now: a secret that was changed counts from the next notice on.
-            secret = (await anyio.Path(webhook.secret_file).read_bytes()).strip()
+        # Read now: a secret that was changed counts from the next notice on.
+        secret = (await files.aside(partial(files.read, webhook.secret_file))).strip()
         if not secret:
             raise NotDelivered(f"{webhook.secret_file} is empty, and unsigned nothing is sent")
         headers["X-Sparkd-Signature"] = f"sha256={hmac.new(secret, body, hashlib.sha256).hexdigest()}"
@@ -42,41 +43,43 @@ async def post(webhook: Webhook, body: bytes, *, deadline_s: float) -> None:
 async def call(argv: tuple[str, ...], body: bytes, *, deadline_s: float) -> None:
     """Run a hook with the JSON on its standard input. Raises NotDelivered, OSError, or TimeoutError after killing it.
 
-    It gets its own session, so that what it started goes with it, and none of the daemon's environment.
+    Its process group is its own and ends with it, whether the hook comes to its end or to the deadline: what it leaves in the
+    background is killed. Nothing of it is waited for but the hook itself: its input is a file, its output goes nowhere, and so
+    no child that keeps them open keeps us. What leaves the group (setsid) lives on until the daemon's unit is stopped.
+    It gets none of the daemon's environment.
     """
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "HOME") if name in os.environ}
-    process = await anyio.open_process(
-        argv,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-        start_new_session=True,
-    )
+    with _file(body) as notice:
+        process = await anyio.open_process(
+            argv,
+            stdin=notice,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
     try:
         with anyio.fail_after(deadline_s):
-            await _feed(process, body)
             code = await process.wait()
     finally:
+        # Of a hook that has ended too: its number is not given to another process while one of its group lives.
+        _kill_group(process.pid)
         with anyio.CancelScope(shield=True), anyio.move_on_after(deadline_s):
-            if process.returncode is None:
-                _kill_group(process.pid)
             await process.aclose()
     if code:
         raise NotDelivered(f"{argv[0]} ended with {code}")
 
 
-async def _feed(process: Process, body: bytes) -> None:
-    assert process.stdin is not None  # asked for above
-    try:
-        await process.stdin.send(body)
-        await process.stdin.aclose()
-    except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
-        return  # it does not read; its exit code tells whether it minds
+def _file(body: bytes) -> BinaryIO:
+    """In memory: a pipe would have to be fed for as long as anybody holds it."""
+    file = os.fdopen(os.memfd_create("notice"), "w+b")
+    file.write(body)
+    file.seek(0)
+    return file
 
 
-def _kill_group(pid: int) -> None:
+def _kill_group(group: int) -> None:
     try:
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
         return  # all of it ended by itself

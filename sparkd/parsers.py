@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sparkd.engines.flags import FlagTable, parse_table
 from sparkd.model.engine_key import EngineKey
+from sparkd.node import regular
 
 FOLDER = "parsers"
 MOST = 32
@@ -36,7 +37,7 @@ def read(state: Path) -> dict[EngineKey, FlagTable]:
     found: dict[EngineKey, FlagTable] = {}
     for path in _files(state / FOLDER):
         try:
-            kept = json.loads(path.read_bytes())
+            kept = json.loads(regular.read(str(path), MOST_BYTES))
             if kept["schema"] == SCHEMA:
                 key = EngineKey(*(str(kept[name]) for name in ("image", "program", "stamp")))
                 found[key] = parse_table(json.dumps(kept["table"]), own=True)
@@ -79,7 +80,7 @@ def _files(folder: Path) -> list[Path]:
         for path in folder.glob("*.json"):
             with suppress(OSError):  # one that goes while we look, or leads nowhere, says nothing of the others
                 about = path.stat()
-                if stat.S_ISREG(about.st_mode) and about.st_size <= MOST_BYTES:
+                if stat.S_ISREG(about.st_mode) and about.st_size <= MOST_BYTES:  # else it would count among MOST
                     found.append((about.st_mtime, path))
     except OSError:  # no such folder yet, or one that nobody may look into
         return []

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import anyio
 
-from sparkd import clock
+from sparkd import clock, files
 from sparkd.errors import DockerRefused, SparkdError
 from sparkd.model.snapshot import Container
 from sparkd.redact import Redactor
@@ -27,7 +28,7 @@ class RankLogs:
     async def lines(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:
         """The last `tail` lines of every rank in order of time, then, with `follow`, what comes."""
         deployment = self.supervisor.ledger.running(name)
-        redact = await anyio.to_thread.run_sync(Redactor.of, deployment)
+        redact = await files.aside(partial(Redactor.of, deployment))
         ranks = self._ranks(name)
         found: list[tuple[float, int, str, LogLine]] = []
         for node, container in ranks:

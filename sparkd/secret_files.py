@@ -6,12 +6,11 @@ that was changed since is still in the environment of the ranks that were starte
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
+from sparkd import files
 from sparkd.errors import SparkdError
+from sparkd.node.regular import TooMuch
 
 MAX_BYTES = 64 << 10
 """Of one secret: Linux takes at most 128 KiB for one variable, and a larger file is another file."""
@@ -31,15 +30,15 @@ class SecretUnread(SparkdError):
 
 
 def read(file: str) -> str:
-    """The value: the text of the file without the line end at its end. Raises SecretUnread. Blocks on the disk."""
+    """The value: the text of the file without the line end at its end. Raises SecretUnread. Blocks as `files.read` does."""
     try:
-        raw = _bytes(Path(file))
+        raw = files.read(file, MAX_BYTES)
     except FileNotFoundError:
         raise SecretUnread("there is no such file", f"write the value to {file}") from None
     except PermissionError:
         raise SecretUnread("sparkd may not read it", f"chown sparkd {file}; chmod 600 {file}") from None
-    except IsADirectoryError:
-        raise SecretUnread("it is a folder", f"make {file} a file with the value") from None
+    except TooMuch as error:
+        raise SecretUnread(error.strerror or "it is too large", f"write only the value to {file}") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise SecretUnread(why, f"make {file} a file with the value") from None
@@ -49,20 +48,21 @@ def read(file: str) -> str:
     return value
 
 
-def values(files: Iterable[str] | None = None) -> frozenset[str]:
+def values(named: Iterable[str] | None = None) -> frozenset[str]:
     """What these files (without any named, all of them) were ever read to hold, and hold now where they can be read."""
-    for file in files or ():
+    asked = None if named is None else list(named)
+    for file in asked or ():
         try:
             read(file)
         except SecretUnread:
             continue  # a secret that cannot be read was handed to nobody, unless it could be before
-    return frozenset(value for file in (_read if files is None else files) for value in _read.get(file, ()))
+    return frozenset(value for file in (_read if asked is None else asked) for value in _read.get(file, ()))
 
 
-def unread(files: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def unread(secrets: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Of the secrets (name -> file) those that no value is to be had of -> why, and what to do about it."""
     found = {}
-    for name, file in files.items():
+    for name, file in secrets.items():
         try:
             read(file)
         except SecretUnread as error:
@@ -70,17 +70,7 @@ def unread(files: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _bytes(file: Path) -> bytes:
-    """Of a regular file: a pipe that nobody writes to would keep its thread, and with it the start, for ever."""
-    with open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as opened:
-        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-            raise OSError("it is no regular file")
-        return opened.read(MAX_BYTES + 1)
-
-
 def _text(raw: bytes, file: str) -> str:
-    if len(raw) > MAX_BYTES:
-        raise SecretUnread(f"it has more than {MAX_BYTES >> 10} KiB", f"write only the value to {file}")
     if b"\0" in raw:
         raise SecretUnread("it holds a zero byte, which no variable can", f"write the value to {file} as text")
     try:

@@ -7,12 +7,13 @@ import re
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from sparkd import clock
+from sparkd import clock, files
 from sparkd.act.hands import ActionFailed, Hands, at_once
 from sparkd.model.action import CaptureEvidence, Target
 from sparkd.redact import Redactor
@@ -31,7 +32,7 @@ async def capture(hands: Hands, action: CaptureEvidence) -> dict[str, Any]:
     """Write one folder for this generation. Returns its path and each rank's last words. Raises ActionFailed."""
     stamp = datetime.fromtimestamp(clock.wall(), UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = hands.captures / hands.deployment.name / f"{stamp}-g{action.generation}-{action.reason}"
-    redact = await anyio.to_thread.run_sync(Redactor.of, hands.deployment)
+    redact = await files.aside(partial(Redactor.of, hands.deployment))
     try:
         await anyio.to_thread.run_sync(_prepare, folder)
     except OSError as error:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
 
-from sparkd import secret_files
+from sparkd import files, secret_files
 from sparkd.errors import SparkdError
 from sparkd.hosts.client import NodeClient
 from sparkd.model.config import Cluster, Deployment
@@ -35,7 +36,7 @@ class Hands:
         """The value behind a secret's reference, read at the last moment and never kept. Raises ActionFailed."""
         file = self.deployment.secrets[name]
         try:
-            return await anyio.to_thread.run_sync(secret_files.read, file)
+            return await files.aside(partial(secret_files.read, file))
         except SecretUnread as error:
             raise ActionFailed(f"secret {name} cannot be read from {file}: {error.why}", "secret") from error
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
-import anyio
-
-from sparkd import clock, own_time
+from sparkd import clock, files, own_time
 from sparkd.act import canary, capture, cleanup, containers
 from sparkd.act.hands import ActionFailed, Hands
 from sparkd.errors import SparkdError
@@ -46,7 +45,7 @@ async def perform(hands: Hands, action: Action) -> Outcome:
     outcome = await _outcome(hands, action)
     if not _says_something(outcome):
         return outcome
-    redact = await anyio.to_thread.run_sync(Redactor.of, hands.deployment)
+    redact = await files.aside(partial(Redactor.of, hands.deployment))
     return redact.outcome(outcome)
 
 

@@ -9,16 +9,22 @@ from __future__ import annotations
 import heapq
 import json
 import re
+from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sparkd.api.service import NotFound
+from sparkd.node import regular
 
 _FOLDER = re.compile(r"(\d{8}T\d{6}Z)-g(\d+)-(.+)")
 _LOG = re.compile(r"rank(\d+)-(.+)\.log")
 _INSPECT = ".inspect.json"
+MOST_BYTES = 16 << 20
+"""Of an inspect: Docker's have some 10 KiB, those of systemd as much."""
+MOST_CHARS = 1 << 20
+"""Of a line: what a rank's log holds at most."""
 
 
 class Capture(NamedTuple):
@@ -46,8 +52,8 @@ def listing(folder: Path) -> dict[str, Any]:
 def lines(folder: Path, generation: int, tail: int) -> list[dict[str, Any]]:
     """The last `tail` lines of that generation's ranks, interleaved by time. Raises NotFound."""
     capture = _of(folder, generation)
-    logs = [_lines(rank, node, file) for rank, node, file in capture.logs()]
-    return list(heapq.merge(*logs, key=lambda line: str(line["at"])))[-tail:]
+    logs = [_lines(rank, node, file, capture.at) for rank, node, file in capture.logs()]
+    return list(deque(heapq.merge(*logs, key=lambda line: str(line["at"])), maxlen=tail))
 
 
 def inspects(folder: Path, generation: int) -> dict[str, Any]:
@@ -56,8 +62,7 @@ def inspects(folder: Path, generation: int) -> dict[str, Any]:
     ranks = []
     for rank, node, log in capture.logs():
         file = log.with_suffix(_INSPECT)
-        inspect = json.loads(file.read_text("utf-8")) if file.exists() else None
-        ranks.append({"rank": rank, "node": node, "inspect": inspect})
+        ranks.append({"rank": rank, "node": node, "inspect": _inspect(file)})
     return {"schema": 1, **capture.as_json(), "ranks": ranks}
 
 
@@ -80,10 +85,25 @@ def _of(folder: Path, generation: int) -> Capture:
     return mine[-1]
 
 
-def _lines(rank: int, node: str, file: Path) -> Iterator[dict[str, Any]]:
+def _inspect(file: Path) -> Any:
+    """None where it was not saved, or is no longer what was saved."""
+    try:
+        return json.loads(regular.read(str(file), MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _lines(rank: int, node: str, file: Path, saved: datetime) -> Iterator[dict[str, Any]]:
     """A line is `TIME STREAM TEXT`."""
-    with file.open(encoding="utf-8", errors="replace") as log:
-        for line in log:
+    about = {"schema": 1, "rank": rank, "node": node}
+    try:
+        opened = regular.opened(str(file))
+    except OSError as error:
+        at = saved.isoformat().replace("+00:00", "Z")
+        yield {**about, "at": at, "stream": "sparkd", "text": f"this log cannot be read: {error.strerror}"}
+        return
+    with open(opened, encoding="utf-8", errors="replace") as log:
+        for line in iter(lambda: log.readline(MOST_CHARS), ""):
             at, _, rest = line.rstrip("\n").partition(" ")
             stream, _, text = rest.partition(" ")
-            yield {"schema": 1, "at": at, "rank": rank, "node": node, "stream": stream, "text": text}
+            yield {**about, "at": at, "stream": stream, "text": text}

@@ -9,7 +9,7 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any
 
@@ -18,6 +18,7 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from sparkd import files
 from sparkd.api.service import Forbidden, Refusal
 from sparkd.clause import clause
 
@@ -65,9 +66,8 @@ class Gate:
 
     async def _token(self) -> bytes:
         try:
-            with anyio.fail_after(FILE_S):
-                token = (await anyio.Path(str(self.token_file)).read_bytes()).strip()
-        except (OSError, TimeoutError) as error:
+            token = (await files.aside(partial(files.read, str(self.token_file), patience_s=FILE_S))).strip()
+        except OSError as error:
             raise Forbidden("the token file cannot be read", f"make {self.token_file} readable") from error
         if len(token) < 16:
             raise Forbidden("the token file holds no token of 16 bytes or more", f"write one to {self.token_file}")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from sparkd import clock
+from sparkd import clock, files
 from sparkd.act.canary import measure
 from sparkd.act.hands import Hands
 from sparkd.asking import Asking, beside
@@ -197,7 +197,7 @@ class Drifter:
 
     async def scene(self, deployment: Deployment, seen: Snapshot, quick: bool = False, keep: bool = True) -> Scene:
         """What a survey sees now. `quick`: what lies around the ranks may be some minutes old."""
-        veil = await anyio.to_thread.run_sync(Redactor.of, deployment)
+        veil = await files.aside(partial(Redactor.of, deployment))
         blank = replace(self._blank(deployment, seen), veil=veil)
         at, digest, before = self._scenes.get(deployment.name, (0.0, "", blank))
         old = clock.now() - at > AROUND_S or digest != deployment.digest

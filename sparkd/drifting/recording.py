@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-import anyio
 import structlog
 
-from sparkd import clock
+from sparkd import clock, files
 from sparkd.drifting.comparing import unsaid
 from sparkd.drifting.speed import ACCEPTANCE, FIRST, RATE, Sample, accepted
 from sparkd.drifting.store import MAX_FILE_BYTES, Record, Store
@@ -174,7 +173,7 @@ class Recording:
             measured=self.figures(deployment.name, generation),
             side=seen.side,
         )
-        source = await anyio.to_thread.run_sync(_source, deployment, wanted)
+        source = await files.aside(partial(_source, deployment, wanted))
         await self.store.write(record, source)
         if unread := list(unsaid(seen)):
             log.warning("recorded without what could not be read", deployment=deployment.name, unread=unread)
@@ -188,8 +187,7 @@ def _source(running: Deployment, wanted: Deployment) -> str | None:
     if running.digest != wanted.digest or not wanted.file:
         return None
     try:
-        with Path(wanted.file).open("rb") as file:
-            text = file.read(MAX_FILE_BYTES).decode("utf-8")
+        text = files.read(wanted.file, MAX_FILE_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return None  # not for us to read, or just being replaced: a record without it is a record too
     return text if Redactor.of(running)(text) == text else None

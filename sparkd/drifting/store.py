@@ -11,16 +11,18 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import structlog
 
-from sparkd import loading
+from sparkd import files, loading
 from sparkd.drift.form import Side
 from sparkd.drift.known_good import KIND, as_yaml, from_plain
 from sparkd.errors import SparkdError
+from sparkd.node import patience, regular
 
 log = structlog.get_logger("sparkd")
 
@@ -77,7 +79,7 @@ class Store:
     async def newest(self, deployment: str) -> int:
         """The highest generation of which there is a file, usable or not; 0 without any."""
         try:
-            stamps = await anyio.to_thread.run_sync(_stamps, self.folder / deployment)
+            stamps = await files.aside(partial(_stamps, self.folder / deployment))
         except NotRead:
             return 0  # said when a record is asked for
         return max((int(path.stem) for path in stamps), default=0)
@@ -85,7 +87,7 @@ class Store:
     async def kept(self, deployment: str) -> dict[int, Record | str]:
         """Generation -> its record, or why its file is none; the newest last. Raises NotRead."""
         async with self._reading:
-            stamps = await anyio.to_thread.run_sync(_stamps, self.folder / deployment)
+            stamps = await files.aside(partial(_stamps, self.folder / deployment))
             for path in [path for path in self._known if path.parent.name == deployment and path not in stamps]:
                 del self._known[path]
             await self._read({path: at for path, at in stamps.items() if self._known.get(path, (None,))[0] != at})
@@ -144,12 +146,12 @@ class Store:
 
     async def text(self, record: Record) -> str:
         """The record as it is kept. Raises OSError."""
-        return await anyio.to_thread.run_sync(_text, self.path(record.deployment, record.generation))
+        return await files.aside(partial(_text, self.path(record.deployment, record.generation)))
 
     async def source(self, record: Record) -> str | None:
         """The deployment file of that time, where it was kept."""
         try:
-            return await anyio.to_thread.run_sync(_text, _beside(self.path(record.deployment, record.generation)))
+            return await files.aside(partial(_text, _beside(self.path(record.deployment, record.generation))))
         except OSError:
             return None
 
@@ -222,7 +224,7 @@ def _beside(path: Path) -> Path:
 def _stamps(folder: Path) -> dict[Path, _Stamp]:
     """Of the newest files. Raises NotRead for a folder that is there and cannot be listed."""
     try:
-        names = os.listdir(folder)
+        names = patience.answered(str(folder), regular.names, files.PATIENCE_S)
     except FileNotFoundError:
         return {}  # nothing was recorded yet
     except OSError as error:
@@ -245,8 +247,7 @@ def _stamp(about: os.stat_result) -> _Stamp:
 
 
 def _text(path: Path) -> str:
-    with path.open("rb") as source:
-        return source.read(MAX_FILE_BYTES).decode("utf-8", "replace")
+    return files.read(path, MAX_FILE_BYTES).decode("utf-8", "replace")
 
 
 def _fresh(path: Path) -> Path:

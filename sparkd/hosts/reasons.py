@@ -20,24 +20,20 @@ ERRNO = {
 }
 
 
-def reason(node: Node, known_hosts: Path, error: Exception | None) -> HostError:
-    """`error` None means that the connection ended without one."""
+def reason(node: Node, known_hosts: Path, pinned: asyncssh.SSHKnownHosts | None, error: Exception | None) -> HostError:
+    """`pinned` is what that file holds, None where it was not read. `error` None means that the connection ended without one."""
     if isinstance(error, FileNotFoundError) and error.filename == str(known_hosts):
         return _not_pinned(node)
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
-        return _host_key(node, known_hosts)
+        return _host_key(node, pinned)
     # Only the pinned key's algorithm is asked for, so a new installation may already fail here.
     if isinstance(error, asyncssh.KeyExchangeFailed) and "host key" in error.reason:
-        return _host_key(node, known_hosts)
+        return _host_key(node, pinned)
     return Unreachable(node.name, clause(_why(node, error)))
 
 
-def _host_key(node: Node, known_hosts: Path) -> HostError:
-    try:
-        pinned = asyncssh.match_known_hosts(str(known_hosts), node.address, "", node.port if node.port != 22 else None)
-    except (OSError, ValueError) as error:
-        return HostKeyChanged(node.name, f"{known_hosts} cannot be read: {error}")
-    if not any(pinned):
+def _host_key(node: Node, pinned: asyncssh.SSHKnownHosts | None) -> HostError:
+    if pinned is None or not any(pinned.match(node.address, "", node.port if node.port != 22 else None)):
         return _not_pinned(node)
     return HostKeyChanged(
         node.name, f"host key changed: if it was reinstalled, replace its line in known_hosts ({_scan(node)})"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import anyio
 import asyncssh
 import structlog
 
-from sparkd import clock
+from sparkd import clock, files
 from sparkd.errors import HostError, Unreachable
 from sparkd.hosts.host import SYSTEM, Sockets
 from sparkd.hosts.reasons import reason
@@ -87,16 +88,20 @@ class SshHost:
     async def _one_connection(self) -> None:
         """From dialling to the loss, which is remembered with its reason."""
         client = _Client()
+        pinned = None
         try:
-            async with self._connected(client) as connection:
+            # asyncssh would read them on the loop, and wait there for what nobody writes to.
+            keys = [await files.aside(partial(_key, self._node.key))] if self._node.key else []
+            pinned = asyncssh.import_known_hosts((await files.aside(partial(files.read, self._known_hosts))).decode())
+            async with self._connected(client, pinned, keys) as connection:
                 _limit_opening(connection, client)
                 await self._forward(connection)
                 self._now_connected()
                 await self._until_lost(connection)
-            self._now_lost(reason(self._node, self._known_hosts, client.ended_by))
+            self._now_lost(reason(self._node, self._known_hosts, pinned, client.ended_by))
         # ValueError: a key or known_hosts file that cannot be parsed.
         except (OSError, asyncssh.Error, ValueError) as error:
-            self._now_lost(reason(self._node, self._known_hosts, error))
+            self._now_lost(reason(self._node, self._known_hosts, pinned, error))
 
     async def _until_lost(self, connection: asyncssh.SSHClientConnection) -> None:
         """Until it is closed. Raises OSError when somebody took away the two sockets that lead into it."""
@@ -114,14 +119,16 @@ class SshHost:
             return ()  # gone, or not to be reached: both mean that nobody can use them
 
     @asynccontextmanager
-    async def _connected(self, client: _Client) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    async def _connected(
+        self, client: _Client, pinned: asyncssh.SSHKnownHosts, keys: list[_Key]
+    ) -> AsyncIterator[asyncssh.SSHClientConnection]:
         with anyio.fail_after(CONNECT_S):
             connection = await asyncssh.connect(
                 self._node.address,
                 self._node.port,
                 username=self._node.user,
-                client_keys=[self._node.key] if self._node.key else (),
-                known_hosts=str(self._known_hosts),
+                client_keys=keys or (),  # nothing: the default ones
+                known_hosts=pinned,
                 client_factory=lambda: client,
                 config=None,  # nobody's ~/.ssh/config changes how sparkd connects
                 agent_path=None,
@@ -170,6 +177,18 @@ class SshHost:
         if before is None or (type(before), before.why) != (type(error), error.why):
             log.warning("node unreachable", node=self.name, why=error.why)
             self._changed()
+
+
+_Key = asyncssh.SSHKey | tuple[asyncssh.SSHKey, bytes]
+
+
+def _key(path: str) -> _Key:
+    """A private key, and the certificate that lies beside it, if one does. Raises OSError and asyncssh.KeyImportError."""
+    key = asyncssh.import_private_key(files.read(path))
+    try:
+        return key, files.read(f"{path}-cert.pub")
+    except FileNotFoundError:
+        return key
 
 
 class _Client(asyncssh.SSHClient):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkd.importers.read import MAX_BYTES
+from sparkd.node import regular
 from sparkd.settings.reader import parse
 
 
@@ -18,8 +19,7 @@ def main(paths: list[str]) -> None:
 
 def _values(path: Path) -> Any:
     try:
-        with path.open("rb") as source:
-            data = source.read(MAX_BYTES + 1)
+        data = regular.read(str(path), MAX_BYTES)
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
     tree, problems = parse(data, str(path))

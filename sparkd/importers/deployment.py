@@ -7,10 +7,11 @@ from pathlib import Path
 from sparkd.importers.rendered import form_of
 from sparkd.importers.script import World
 from sparkd.model.config import Cluster, Node
+from sparkd.node import regular
 from sparkd.render import rank_specs
 from sparkd.settings import load, load_deployment
 from sparkd.settings.files import CLUSTER_FILE, DEPLOYMENTS
-from sparkd.settings.reader import parse
+from sparkd.settings.reader import MAX_BYTES, parse
 
 
 def follow(file: Path, label: str, config: Path | None, world: World) -> None:
@@ -31,7 +32,7 @@ def follow(file: Path, label: str, config: Path | None, world: World) -> None:
 
 def _stand_in(file: Path) -> Cluster:
     """A cluster of the nodes that the file names, whose addresses nobody knows."""
-    tree, _ = parse(file.read_bytes(), str(file))
+    tree, _ = parse(regular.beginning(str(file), MAX_BYTES + 1), str(file))
     item = tree.at("nodes") if tree is not None else None
     names = [str(one) for one in item.plain()] if item is not None and isinstance(item.value, tuple) else []
     nodes = {

@@ -16,6 +16,7 @@ from sparkd.errors import SparkdError
 from sparkd.importers import deployment, inspect, unit
 from sparkd.importers.scope import Scope
 from sparkd.importers.script import MOST_COMMANDS, Shell, World
+from sparkd.node import regular
 from sparkd.settings.reader import parse
 
 KINDS = ("deployment", "script", "unit", "inspect", KNOWN_GOOD)
@@ -23,6 +24,8 @@ KINDS = ("deployment", "script", "unit", "inspect", KNOWN_GOOD)
 SCRIPTS = (".sh", ".bash", ".env")
 MAX_BYTES = 1024 * 1024
 """A hundred times what a long launch script holds; `docker inspect` of eight containers is 80 KiB."""
+MOST_FILES = 1000
+"""In a folder of one side: a repository of recipes has some dozens. More is a folder of something else."""
 
 
 class NotReadable(SparkdError):
@@ -70,8 +73,8 @@ def _script(path: Path, text: str, world: World, _config: Path | None) -> None:
 
 
 def _unit(path: Path, text: str, world: World, _config: Path | None) -> None:
-    drop_ins = sorted(path.parent.joinpath(f"{path.name}.d").glob("*.conf"))
-    unit.follow({str(path): text, **{str(each): _text(each) for each in drop_ins}}, world)
+    drop_ins = regular.matching(f"{path}.d", "*.conf", MOST_FILES)
+    unit.follow({str(path): text, **{each: _text(Path(each)) for each in drop_ins}}, world)
 
 
 def _inspect(path: Path, text: str, world: World, _config: Path | None) -> None:
@@ -108,7 +111,11 @@ def _known_good(path: Path, text: str) -> Side:
 
 def _folder(path: Path, kind: str | None, config: Path | None, given: Mapping[str, str]) -> Side:
     """All files of one side. What another file of it runs is no rank of its own."""
-    files = [each for each in sorted(path.iterdir()) if each.is_file() and not each.name.startswith(".")]
+    try:
+        names = regular.names(str(path), MOST_FILES)
+    except OSError as error:
+        raise NotReadable(f"{path} cannot be read: {error.strerror}") from None
+    files = [each for each in map(path.joinpath, names) if each.is_file() and not each.name.startswith(".")]
     if not files:
         raise NotReadable(f"{path} holds no files")
     texts = {file: text for file in files if (text := _lying_there(file)) is not None}
@@ -186,14 +193,9 @@ def _lying_there(path: Path) -> str | None:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as source:
-            data = source.read(MAX_BYTES + 1)
+        return regular.read(str(path), MAX_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise NotReadable(f"{path} cannot be read: {error.strerror}") from None
-    if len(data) > MAX_BYTES:
-        raise NotReadable(f"{path} is larger than {MAX_BYTES // 1024} KiB")
-    try:
-        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise NotReadable(f"{path} is no text") from None
 

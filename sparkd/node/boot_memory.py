@@ -11,7 +11,7 @@ import json
 import os
 from typing import Mapping
 
-from sparkd.node import log, procfs
+from sparkd.node import log, procfs, regular
 
 KEYS = (
     *("MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapCached", "AnonPages", "Shmem", "Slab"),
@@ -65,8 +65,7 @@ def record(state_dir: str, boot: procfs.BootIdentity) -> None:
 
 def _noted(path: str, identity: str) -> Mapping[str, int]:
     try:
-        with open(path, encoding="ascii") as file:
-            content = json.load(file)
+        content = json.loads(regular.read(path, 1 << 16))
         return (
             {str(key): int(count) for key, count in content["figures"].items()} if content["boot"] == identity else {}
         )

@@ -6,7 +6,10 @@ import json
 import os
 from typing import Any, NamedTuple, Optional
 
+from sparkd.node import regular
+
 DEFAULT_PATH = "/etc/sparkd/node.json"
+MOST_BYTES = 1 << 20
 DEFAULT_STATE_DIR = "/var/lib/sparkd-node"
 
 
@@ -22,8 +25,7 @@ class Config(NamedTuple):
 def load(path: str) -> Config:
     """A node that cannot be asked is worse than one that refuses to read files, so nothing raises here."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return _checked(json.load(file))
+        return _checked(json.loads(regular.read(path, MOST_BYTES)))
     except FileNotFoundError:
         return Config()
     except (OSError, ValueError, RecursionError) as error:

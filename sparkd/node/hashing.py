@@ -12,11 +12,16 @@ import threading
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from sparkd.node import regular
+
 CHUNK_BYTES = 4 << 20
 RATE_BYTES_S = 500e6
 """A tenth of what an NVMe gives, and half a core: a group that serves does not notice."""
 UNASKED_S = 20.0
 """Whoever wanted it has gone."""
+HUNG_S = 60.0
+"""Without a chunk of CHUNK_BYTES: no disk that works is so slow."""
+MOST_LEFT = 3
 MOST = 8192
 
 Key = Tuple[int, int, int, int]
@@ -39,10 +44,10 @@ def known(path: str) -> Optional[str]:
 
 
 def sha256(path: str, go_on: Callable[[], bool], rate_bytes_s: float = 0.0, keep_pages: bool = True) -> Optional[str]:
-    """Of the whole file; None when `go_on` said no first. Raises OSError."""
+    """Of the whole file; None when `go_on` said no first. Raises OSError, also for one that is written meanwhile."""
     key = _key(path)
     if key not in _known:
-        digest = _read(path, go_on, rate_bytes_s, keep_pages)
+        digest = _read(path, key, go_on, rate_bytes_s, keep_pages)
         if digest is None:
             return None
         while len(_known) >= MOST:
@@ -52,16 +57,22 @@ def sha256(path: str, go_on: Callable[[], bool], rate_bytes_s: float = 0.0, keep
 
 
 def _key(path: str) -> Key:
-    found = os.stat(path)
+    return _key_of(os.stat(path))
+
+
+def _key_of(found: os.stat_result) -> Key:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _read(path: str, go_on: Callable[[], bool], rate_bytes_s: float, keep_pages: bool) -> Optional[str]:
-    digest, began, done = hashlib.sha256(), time.monotonic(), 0
-    with open(path, "rb") as source:
+def _read(path: str, key: Key, go_on: Callable[[], bool], rate_bytes_s: float, keep_pages: bool) -> Optional[str]:
+    """No more of it than `key` says: another file may have taken its place, and one that grows may have no end."""
+    digest, began, done, size = hashlib.sha256(), time.monotonic(), 0, key[2]
+    with open(regular.opened(path), "rb") as source:
         while True:
-            chunk = source.read(CHUNK_BYTES)
+            chunk = source.read(min(CHUNK_BYTES, size - done))
             if not chunk:
+                if _key_of(os.fstat(source.fileno())) != key:
+                    raise OSError(f"{path} was written while it was read")
                 return digest.hexdigest()
             digest.update(chunk)
             if not keep_pages:
@@ -77,7 +88,10 @@ def _read(path: str, go_on: Callable[[], bool], rate_bytes_s: float, keep_pages:
 
 
 class Job:
-    """One folder at a time; `ask` begins it, and it ends by itself when nobody has asked for a while."""
+    """One folder at a time; `ask` begins it, and it ends by itself when nobody has asked for a while.
+
+    No file is looked at under the lock: one on a dead mount would keep it.
+    """
 
     def __init__(self, rate_bytes_s: float = RATE_BYTES_S) -> None:
         self._rate_bytes_s = rate_bytes_s
@@ -85,23 +99,36 @@ class Job:
         self._wanted: List[str] = []
         self._failed: Dict[str, Optional[Key]] = {}
         self._thread: Optional[threading.Thread] = None
+        self._beat = 0.0
+        """When the thread was last seen at work: one that hangs on a dead mount is left behind."""
+        self._left: List[threading.Thread] = []
 
     def ask(self, paths: Sequence[str]) -> Progress:
         """How far it is; returns at once. Another folder than the one before takes its place."""
+        sizes = {path: _size(path) for path in paths}
+        still_open = [path for path in sizes if self._is_open(path)]
         with _lock:
             self._asked, self._wanted = time.monotonic(), list(paths)
-            done, total = 0, 0
-            for path in paths:
-                size = _size(path)
-                total += size
-                done += 0 if self._is_open(path) else size
-            if done < total and not self.works():
-                self._thread = threading.Thread(target=self._run, name="hashing", daemon=True)
-                self._thread.start()
-            return Progress(done, total, tuple(path for path in paths if path in self._failed))
+            if still_open and (not self.works() or self._left_behind()):
+                self._begin()
+            unread = tuple(path for path in paths if path in self._failed)
+        return Progress(sum(sizes.values()) - sum(map(sizes.__getitem__, still_open)), sum(sizes.values()), unread)
 
     def works(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
+
+    def _left_behind(self) -> bool:
+        """Whether the thread hangs, and another may take its place."""
+        self._left = [one for one in self._left if one.is_alive()]
+        if time.monotonic() - self._beat <= HUNG_S or len(self._left) >= MOST_LEFT or self._thread is None:
+            return False
+        self._left.append(self._thread)
+        return True
+
+    def _begin(self) -> None:
+        self._beat = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="hashing", daemon=True)
+        self._thread.start()
 
     def _is_open(self, path: str) -> bool:
         """Still to be done: one that could not be read is tried again when it is another file."""
@@ -114,9 +141,14 @@ class Job:
     def _run(self) -> None:
         while True:
             with _lock:
-                path = next((one for one in self._wanted if self._is_open(one)), None)
+                wanted = list(self._wanted)
+            path = next((one for one in wanted if self._is_open(one)), None)
+            with _lock:
+                if wanted != self._wanted:
+                    continue
                 if path is None or not self._is_asked():
-                    self._thread = None
+                    if self._thread is threading.current_thread():
+                        self._thread = None
                     return
             self._one(path)
 
@@ -124,9 +156,16 @@ class Job:
         key: Optional[Key] = None
         try:
             key = _key(path)
-            sha256(path, self._is_asked, self._rate_bytes_s, keep_pages=False)
+            sha256(path, self._goes_on, self._rate_bytes_s, keep_pages=False)
         except OSError:  # gone, or a disk that cannot read it
             self._failed[path] = key
+
+    def _goes_on(self) -> bool:
+        """Asked after each chunk."""
+        if self._thread is not threading.current_thread():
+            return False  # it had been left behind
+        self._beat = time.monotonic()
+        return self._is_asked()
 
     def _is_asked(self) -> bool:
         return time.monotonic() - self._asked <= UNASKED_S

@@ -6,11 +6,13 @@ import json
 import re
 import subprocess
 import threading
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
+from typing import IO, Any, Iterator, List, NamedTuple, Optional, Sequence
 
 from sparkd.node.refusal import Refusal
 
 MAX_LINES, MAX_CHARS, MAX_LINE = 10000, 1 << 20, 1 << 16
+MAX_ENTRY_BYTES = 8 * MAX_LINE
+"""As journalctl prints it: a byte that is not printable takes five. A process may log a message of hundreds of megabytes."""
 CURSOR = re.compile(r"[A-Za-z0-9=;]{1,500}")
 JOURNALCTL = (
     *("journalctl", "--quiet", "--no-pager", "--output=json", "--output-fields=MESSAGE,_PID"),
@@ -86,7 +88,7 @@ def _read(chosen: Sequence[str], invocation: str, deadline_s: float, most: int =
 def _bounded(child: subprocess.Popen[bytes], most: int) -> Iterator[Line]:
     chars = 0
     assert child.stdout is not None
-    for number, raw in enumerate(child.stdout, 1):
+    for number, raw in enumerate(_entries(child.stdout), 1):
         if not raw.endswith(b"\n"):
             return  # half a line: journalctl was killed at the deadline, which the caller says
         line = _line(raw)
@@ -96,6 +98,16 @@ def _bounded(child: subprocess.Popen[bytes], most: int) -> Iterator[Line]:
         yield line
         if number == most:
             return
+
+
+def _entries(printed: IO[bytes]) -> Iterator[bytes]:
+    """Lines; those that are too long are left out, without ever being held."""
+    whole = True
+    for part in iter(lambda: printed.readline(MAX_ENTRY_BYTES), b""):
+        ends = part.endswith(b"\n")
+        if whole and (ends or len(part) < MAX_ENTRY_BYTES):
+            yield part
+        whole = ends
 
 
 def _line(raw: bytes) -> Line:

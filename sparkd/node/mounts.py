@@ -25,7 +25,10 @@ def table() -> tuple[list[Mount], str]:
     try:
         content, root = procfs.read("/proc/1/mountinfo"), "/proc/1/root"
         os.statvfs(root)
-    except PermissionError:  # the machine's init is closed even to root in some sandboxes, and to everybody else
+    except (
+        PermissionError,
+        *procfs.GONE,
+    ):  # closed even to root in some sandboxes, to everybody else, and not to be seen by the daemon
         content, root = procfs.read("/proc/self/mountinfo"), ""
     return [_mount(line) for line in os.fsdecode(content).splitlines()], root
 

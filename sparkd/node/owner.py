@@ -7,6 +7,7 @@ import re
 import threading
 from typing import Optional
 
+from sparkd.node import regular
 from sparkd.node.refusal import Refusal
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -52,8 +53,7 @@ class OwnerFile:
 
 def _read(path: str) -> Optional[str]:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            content = file.read(200).strip()
+        content = regular.beginning(path, 200).decode("utf-8", "replace").strip()
     except FileNotFoundError:
         return None
     except OSError:  # it exists and cannot be read: never treat the node as free

@@ -6,6 +6,7 @@ until it ends: one dead mount of anybody's must not cost the answers about all o
 
 from __future__ import annotations
 
+import errno
 import queue
 import threading
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, TypeVar
@@ -17,6 +18,8 @@ T = TypeVar("T")
 PATIENCE_S = 2.0
 MOST_DEAD = 3
 """Mounts that one round waits for; what is left then is not looked at."""
+MOST_STUCK = 32
+"""Threads left behind in all. Where they are taken nothing is looked at until one of them ends."""
 
 
 class _Stuck(NamedTuple):
@@ -25,23 +28,34 @@ class _Stuck(NamedTuple):
 
 
 _STUCK: List[_Stuck] = []
+_LOCK = threading.Lock()
 
 
-def looked(paths: Iterable[str], look: Callable[[str], T]) -> Dict[str, Optional[T]]:
-    """Answers in the order of the paths. An error of `look` is raised."""
+def answered(path: str, look: Callable[[str], T], patience_s: Optional[float] = None) -> T:
+    """What `look` says of this one path. An error of it is raised, and TimeoutError where it does not come back."""
+    (found,) = looked([path], lambda one: (look(one),), patience_s).values()
+    if found is None:
+        raise TimeoutError(errno.ETIMEDOUT, "it does not answer", path)
+    return found[0]
+
+
+def looked(
+    paths: Iterable[str], look: Callable[[str], T], patience_s: Optional[float] = None
+) -> Dict[str, Optional[T]]:
+    """Answers in the order of the paths. An error of `look` is raised. `patience_s`: for each of them."""
     found: Dict[str, Optional[T]] = dict.fromkeys(paths)
     todo = list(found)
     for _ in range(MOST_DEAD):
         todo = [path for path in todo if not _is_stuck(path)]
-        answered = _round(todo, look)
-        found.update(answered)
-        if len(answered) == len(todo):
+        here = _round(todo, look, PATIENCE_S if patience_s is None else patience_s)
+        found.update(here)
+        if len(here) == len(todo):
             break
-        todo = todo[len(answered) :]
+        todo = todo[len(here) :]
     return found
 
 
-def _round(paths: List[str], look: Callable[[str], T]) -> Dict[str, T]:
+def _round(paths: List[str], look: Callable[[str], T], patience_s: float) -> Dict[str, T]:
     """Up to the first path that does not answer, which is remembered."""
     answers: queue.SimpleQueue[Tuple[Optional[T], Optional[Exception]]] = queue.SimpleQueue()
     given_up = threading.Event()
@@ -61,10 +75,12 @@ def _round(paths: List[str], look: Callable[[str], T]) -> Dict[str, T]:
     found: Dict[str, T] = {}
     for path in paths:
         try:
-            answer, error = answers.get(timeout=PATIENCE_S)
+            answer, error = answers.get(timeout=patience_s)
         except queue.Empty:
             given_up.set()
-            _STUCK.append(_Stuck(thread, _mount_of(path)))
+            stuck = _Stuck(thread, _mount_of(path))
+            with _LOCK:
+                _STUCK.append(stuck)
             break
         if error is not None:
             raise error
@@ -73,8 +89,9 @@ def _round(paths: List[str], look: Callable[[str], T]) -> Dict[str, T]:
 
 
 def _is_stuck(path: str) -> bool:
-    _STUCK[:] = [one for one in _STUCK if one.thread.is_alive()]
-    return any(_below(path, one.below) for one in _STUCK)
+    with _LOCK:
+        _STUCK[:] = [one for one in _STUCK if one.thread.is_alive()]
+        return len(_STUCK) >= MOST_STUCK or any(_below(path, one.below) for one in _STUCK)
 
 
 def _mount_of(path: str) -> str:

@@ -60,7 +60,7 @@ def encode(answer: Mapping[str, Any]) -> bytes:
 
 def _load(line: bytes) -> Mapping[str, Any]:
     try:
-        message = json.loads(line.decode("utf-8"), parse_int=_short_integer)
+        message = json.loads(line.decode("utf-8"), parse_int=short_integer)
     except (ValueError, RecursionError) as error:
         raise Refusal("usage", f"the request is not JSON: {error}") from None
     if not isinstance(message, dict):
@@ -68,7 +68,8 @@ def _load(line: bytes) -> Mapping[str, Any]:
     return message
 
 
-def _short_integer(digits: str) -> int:
+def short_integer(digits: str) -> int:
+    """For `json.loads` of what others wrote. Raises ValueError."""
     # Python 3.9 turns a million digits into a number in quadratic time, with the interpreter locked.
     if len(digits) > 20:
         raise ValueError("a number has too many digits")

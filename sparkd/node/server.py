@@ -145,21 +145,25 @@ class Server:
         if ask.name not in PROBES:
             raise Refusal("unknown", f"this service ({self._node.signature['service']}) has no such probe")
         work = functools.partial(PROBES[ask.name], ask.args, ask.deadline_s)
-        self._tasks.start(f"probe {ask.name}", ask.deadline_s, work, lambda outcome: done.put((ask.name, outcome)))
+        about = json.dumps(ask.args, sort_keys=True)
+        self._tasks.start(
+            f"probe {ask.name}", about, ask.deadline_s, work, lambda outcome: done.put((ask.name, outcome))
+        )
 
     def _act(self, request: protocol.Request) -> Mapping[str, Any]:
         """One at a time for the same arguments: a sync on a dead disk must not keep a signal from being sent."""
         done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-        what = f"{request.op} {json.dumps(_shown(request.args), sort_keys=True)}"
+        shown = f"{request.op} {json.dumps(_shown(request.args), sort_keys=True)}"
         work = functools.partial(VERBS[request.op].act, self._node, request.owner, request.args, request.deadline_s)
-        self._tasks.start(what, request.deadline_s, work, done.put)
+        about = json.dumps(request.args, sort_keys=True)
+        self._tasks.start(request.op, about, request.deadline_s, work, done.put)
         try:
             outcome = done.get(timeout=request.deadline_s)
         except queue.Empty:
             outcome = Outcome(None, Refusal("timeout", f"{request.op} did not end in {request.deadline_s:g} s"))
         if request.op not in SILENT:
             ended = f"{outcome.refusal.code}: {outcome.refusal.error}" if outcome.refusal else json.dumps(outcome.value)
-            log.info(f"{what[:500]} for {request.owner[:80]}: {ended[:500]}")
+            log.info(f"{shown[:500]} for {request.owner[:80]}: {ended[:500]}")
         if outcome.refusal:
             return self._refused(outcome.refusal)
         return {"ok": True, "result": outcome.value, **self._node.signature}

@@ -2,7 +2,8 @@
 
 A read of /proc can hang for as long as the kernel likes (a process whose memory map is locked, a dead NFS server), and
 no thread can be stopped from outside. So each piece runs in a thread of its own, the caller stops waiting at the
-deadline, and the key of a piece that is overdue stays taken until it really ends.
+deadline, and a piece that is overdue is not begun again until it really ends. The same piece is the same work about the same
+thing: another question is no answer's, nor another hang's, of this one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from sparkd.node.refusal import Refusal
 
 MAX_TASKS = 128
 """Threads at most: 16 connections with all probes each, and room for stuck ones."""
+MOST_OVERDUE = 4
+"""Of one name, whatever they are about: questions about ever other dead mounts must not take all threads."""
 
 
 class Outcome(NamedTuple):
@@ -26,7 +29,8 @@ class Outcome(NamedTuple):
 
 
 class _Task(NamedTuple):
-    key: str
+    name: str
+    about: str
     started_at: float
     started: float
     due: float
@@ -39,30 +43,36 @@ class Tasks:
         self._lock = threading.Lock()
         self._running: list[_Task] = []
 
-    def start(self, key: str, deadline_s: float, work: Callable[[], Any], deliver: Callable[[Outcome], None]) -> None:
-        """Raises Refusal(timeout) while an earlier piece with this key is overdue, Refusal(refused) at MAX_TASKS."""
+    def start(
+        self, name: str, about: str, deadline_s: float, work: Callable[[], Any], deliver: Callable[[Outcome], None]
+    ) -> None:
+        """`about` is all that the work is told: its arguments. Raises Refusal(timeout) while an earlier piece of this name about the
+        same is overdue, or MOST_OVERDUE of this name are; Refusal(refused) at MAX_TASKS."""
         now = time.monotonic()
-        task = _Task(key, time.time(), now, now + deadline_s)
+        task = _Task(name, about, time.time(), now, now + deadline_s)
         with self._lock:
             self._admit(task, now)
             self._running.append(task)
-        thread = threading.Thread(target=self._run, args=(task, work, deliver), name=key, daemon=True)
+        thread = threading.Thread(target=self._run, args=(task, work, deliver), name=name, daemon=True)
         try:
             thread.start()
         except RuntimeError as error:  # no more threads: the unit's TasksMax, or the node is out of memory
             self._end(task)
-            raise Refusal("failed", f"cannot start {key}: {error}") from None
+            raise Refusal("failed", f"cannot start {name}: {error}") from None
 
     def _admit(self, task: _Task, now: float) -> None:
-        for other in self._running:
-            if other.key == task.key and other.due <= now:
-                since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(other.started_at))
-                raise Refusal("timeout", f"still running since {since} ({now - other.started:.0f} s)")
+        overdue = [other for other in self._running if other.name == task.name and other.due <= now]
+        same = next((other for other in overdue if other.about == task.about), None)
+        if same is not None:
+            since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(same.started_at))
+            raise Refusal("timeout", f"still running since {since} ({now - same.started:.0f} s)")
+        if len(overdue) >= MOST_OVERDUE:
+            raise Refusal("timeout", f"{len(overdue)} other questions of this kind are still running")
         if len(self._running) >= MAX_TASKS:
             raise Refusal("refused", f"{MAX_TASKS} tasks are running")
 
     def _run(self, task: _Task, work: Callable[[], Any], deliver: Callable[[Outcome], None]) -> None:
-        outcome = _outcome(task.key, work)
+        outcome = _outcome(task.name, work)
         self._end(task)
         deliver(outcome)
 
@@ -71,13 +81,17 @@ class Tasks:
             self._running.remove(task)
 
 
-def _outcome(key: str, work: Callable[[], Any]) -> Outcome:
+def _outcome(name: str, work: Callable[[], Any]) -> Outcome:
     try:
         return Outcome(work(), None)
     except Refusal as refusal:
         return Outcome(None, refusal)
+    except TimeoutError as error:  # of `patience`: what it looked at is left behind, and this piece ends
+        return Outcome(
+            None, Refusal("timeout", f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        )
     except OSError as error:
         return Outcome(None, Refusal("failed", str(error)))
     except Exception as error:  # the service's boundary: a bug in one probe is an answer to one client
-        log.error(f"{key}: unexpected {type(error).__name__}: {error}")
+        log.error(f"{name}: unexpected {type(error).__name__}: {error}")
         return Outcome(None, Refusal("failed", f"unexpected {type(error).__name__}: {error}"))

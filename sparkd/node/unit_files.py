@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import glob
+import functools
 import os
 import pwd
 import re
 import shlex
 from typing import Iterable, Iterator, Mapping
 
-from sparkd.node import patience
+from sparkd.node import patience, regular
 
 MAX_BYTES = 64 << 10
-MAX_SCRIPTS, MAX_WORDS = 8, 600
+MAX_SCRIPTS, MAX_WORDS, MAX_DROP_INS = 8, 600, 100
 LINGER = "/var/lib/systemd/linger"
 """A file here for every user whose own systemd starts with the node."""
 EXEC = re.compile(r"\s*(Exec(?:Start|Stop)(?:Pre|Post)?)\s*=\s*(.*)")
@@ -107,10 +107,7 @@ def scripts(text: str) -> Iterator[tuple[str, str]]:
 def _text(path: str) -> str:
     """The beginning of a regular file, nothing for what is none or cannot be read."""
     try:
-        if not os.path.isfile(path):
-            return ""
-        with open(path, "rb") as file:
-            return file.read(MAX_BYTES).decode("utf-8", "replace")
+        return regular.beginning(path, MAX_BYTES).decode("utf-8", "replace")
     except OSError:  # gone meanwhile, or on a mount that is dead: nothing is known of it
         return ""
 
@@ -121,7 +118,7 @@ def of_people(named: Iterable[str]) -> Iterator[dict[str, list[str]]]:
     By their files: asking such a systemd means to log in as its user, which a probe must not do. What runs is not known.
     """
     try:
-        lingering = os.listdir(LINGER)
+        lingering = regular.names(LINGER)
     except FileNotFoundError:
         lingering = []
     for name in sorted({*named, *lingering}):
@@ -129,18 +126,22 @@ def of_people(named: Iterable[str]) -> Iterator[dict[str, list[str]]]:
             home = pwd.getpwnam(name).pw_dir
         except KeyError:
             continue
-        yield from _of_home(name, home)
+        yield from patience.answered(home, functools.partial(_home, name))
+
+
+def _home(name: str, home: str) -> list[dict[str, list[str]]]:
+    return list(_of_home(name, home))
 
 
 def _of_home(name: str, home: str) -> Iterator[dict[str, list[str]]]:
     folder = f"{home}/.config/systemd/user"
-    enabled = {os.path.basename(path) for path in glob.glob(f"{folder}/*.wants/*")}
+    enabled = {os.path.basename(path) for path in regular.matching(folder, "*.wants/*")}
     timed = {f"{unit[: -len('.timer')]}.service" for unit in enabled if unit.endswith(".timer")}
     for unit in sorted({unit for unit in enabled if unit.endswith(".service")} | timed):
         path = f"{folder}/{unit}"
         if not os.path.isfile(path):
             continue
-        drop_ins = sorted(glob.glob(f"{folder}/{glob.escape(unit)}.d/*.conf"))
+        drop_ins = regular.matching(f"{folder}/{unit}.d", "*.conf", MAX_DROP_INS)
         said = keys([path, *drop_ins])
         yield {
             "Id": [unit],

@@ -10,6 +10,7 @@ from pathlib import Path
 from sparkd.clause import escaped
 from sparkd.errors import ConfigError, Problem
 from sparkd.model.config import BrokenDeployment, Cluster, Config, Deployment
+from sparkd.node import regular
 from sparkd.settings.cluster import cluster_of
 from sparkd.settings.deployment import Loaded, deployment_of
 from sparkd.settings.reader import MAX_BYTES, parse
@@ -100,10 +101,9 @@ def _named(file: Path) -> str:
 def _tree(file: Path) -> tuple[Item | None, tuple[Problem, ...]]:
     name = _named(file)
     try:
-        if file.exists() and not file.is_file():
-            return None, (Problem(name, 0, "", "not a regular file", "put the configuration here"),)
-        with file.open("rb") as source:
-            return parse(source.read(MAX_BYTES + 1), name)
+        return parse(regular.beginning(str(file), MAX_BYTES + 1), name)
+    except regular.NotRegular:
+        return None, (Problem(name, 0, "", "not a regular file", "put the configuration here"),)
     except FileNotFoundError:
         fix = "config/sparkd.yaml in the source tree is one to begin with"
         return None, (Problem(name, 0, "", "there is no such file", fix),)

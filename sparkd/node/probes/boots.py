@@ -13,7 +13,7 @@ import re
 import time
 from typing import Any, Iterator, Mapping
 
-from sparkd.node import command, procfs
+from sparkd.node import command, procfs, regular
 from sparkd.node.probes import versions
 from sparkd.node.refusal import Refusal
 
@@ -89,6 +89,6 @@ def _waiting() -> Iterator[str]:
 
 def _text(path: str) -> str:
     try:
-        return procfs.read(path, 1 << 16).decode("utf-8", "replace")
+        return regular.beginning(path, 1 << 16).decode("utf-8", "replace")
     except OSError:  # apt puts folders there too
         return ""

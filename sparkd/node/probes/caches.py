@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from sparkd.node import arguments, folders
+from sparkd.node import arguments, folders, patience
 from sparkd.node.probes.paths import ABSOLUTE
 
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
     paths = arguments.items(args, "paths", ABSOLUTE)
-    return "".join(f"{_held(path, deadline_s / max(1, len(paths)))} {path}\n" for path in paths)
+    each_s = deadline_s / max(1, len(paths)) * 0.9
+    found = patience.looked(paths, lambda path: _held(path, each_s), each_s + 0.5)  # a dead mount's does not come back
+    return "".join(f"{found[path] or 'unreadable'} {path}\n" for path in paths)
 
 
 def _held(path: str, deadline_s: float) -> str:
@@ -18,6 +20,6 @@ def _held(path: str, deadline_s: float) -> str:
         found = folders.held(path, deadline_s)
     except (FileNotFoundError, NotADirectoryError):
         return "missing"
-    except (OSError, TimeoutError):
+    except OSError:
         return "unreadable"
     return f"{found.bytes} {found.files}"

@@ -12,7 +12,7 @@ import pwd
 import re
 from typing import Any, Mapping
 
-from sparkd.node import arguments, procfs, shm
+from sparkd.node import arguments, procfs, regular, shm
 
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 LINGER = "/var/lib/systemd/linger"
@@ -47,7 +47,7 @@ def _texts() -> list[str]:
         for path in glob.glob(f"{folder}/logind.conf.d/*.conf"):
             dropins.setdefault(os.path.basename(path), path)
     files += [dropins[name] for name in sorted(dropins)]
-    return [procfs.read(path, 65536).decode("utf-8", "replace") for path in files if os.path.isfile(path)]
+    return [regular.beginning(path, 65536).decode("utf-8", "replace") for path in files if os.path.isfile(path)]
 
 
 def _logind() -> bool:

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
-from typing import Any, Iterator, List, Mapping, Optional, Sequence, Tuple
+import threading
+from typing import Any, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
-from sparkd.node import arguments, hashing
+from sparkd.node import arguments, hashing, patience, regular
+from sparkd.node.protocol import short_integer
 from sparkd.node.refusal import Refusal
 
 INDEX = "model.safetensors.index.json"
@@ -25,12 +28,29 @@ SPOKEN = (*CONFIGS, "generation_config.json", "tokenizer_config.json", "chat_tem
 """Lengths, rope, sampling defaults, chat template, quantization: another one of these is another model to its users."""
 SPOKEN_BYTES = 1 << 20
 MAX_SHARDS = 4096
-MAX_HEADER_BYTES = 32 << 20
+MAX_INDEX_BYTES = 64 << 20
+"""100 bytes for each tensor: 9 MB for DeepSeek-V3, some 30 MB for a quantized Kimi K2 with its four for each of 70,000 matrices."""
+MAX_REST_BYTES = 64 << 10
+"""Of an index beside its table: what the exporter says of itself."""
+MAX_HEADER_BYTES = 8 << 20
 """Headers of the largest published shards have some 2 MB."""
+TABLE = re.compile(rb'"weight_map"[ \t]{0,9}:[ \t]{0,9}\{')
+PAIR = re.compile(rb'[ \t\r\n]{0,99}"[^"\\]{0,999}"[ \t]{0,9}:[ \t]{0,9}"([^"\\]{1,255})"[ \t\r\n]{0,99}([,}])')
+"""A tensor and its file, and whether another one follows. As JSON all of them at once would take ten times the file, and what is
+made for it forty times; no exporter writes escapes here."""
+EMPTY = re.compile(rb"[ \t\r\n]{0,99}\}")
+
+_PARSING = threading.Lock()
+"""JSON takes up to thirty times its length while it is parsed: one header at a time."""
 
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
+    """A folder is people's own: on a dead mount this look at it is left behind."""
     folder, hub = _where(args)
+    return patience.answered(folder, lambda _: _look(folder, hub), deadline_s * 0.9)
+
+
+def _look(folder: str, hub: bool) -> str:
     place = _folder(folder, hub)
     weights = _weights(place)
     revision = f"revision {_revision(folder) or 'missing'}\n" if hub else ""
@@ -42,9 +62,14 @@ _JOB = hashing.Job()
 
 def hashes(args: Mapping[str, Any], deadline_s: float) -> str:
     """Go on hashing the weights of this folder, and how far that is; never waits for it."""
-    found = _JOB.ask([path for path in _weights(_folder(*_where(args))) if os.path.isfile(path)])
+    folder, hub = _where(args)
+    found = patience.answered(folder, lambda _: _hash_on(folder, hub), deadline_s * 0.9)
     unread = "".join(f"unread {os.path.basename(path)}\n" for path in found.unread)
     return f"progress {found.done} {found.total}\n{unread}"
+
+
+def _hash_on(folder: str, hub: bool) -> hashing.Progress:
+    return _JOB.ask([path for path in _weights(_folder(folder, hub)) if os.path.isfile(path)])
 
 
 def _where(args: Mapping[str, Any]) -> Tuple[str, bool]:
@@ -69,11 +94,9 @@ def _tell(folder: str, weights: Sequence[str]) -> Iterator[str]:
 
 
 def _inside(folder: str, weights: Sequence[str]) -> Iterator[str]:
-    there = os.listdir(folder)
+    there = regular.names(folder)
     yield f"config {next((name for name in CONFIGS if name in there), 'missing')}\n"
     yield f"index {len(weights) if INDEX in there else 'none'}\n"
-    if len(weights) > MAX_SHARDS:
-        raise Refusal("failed", f"more than {MAX_SHARDS} weight files")
     yield from map(_shard, weights)
 
 
@@ -81,9 +104,11 @@ def _weights(folder: str) -> List[str]:
     """Paths of the weight files, by the index where there is one, whether they are there or not."""
     if not os.path.isdir(folder):
         return [folder] if os.path.isfile(folder) else []
-    there = os.listdir(folder)
+    there = regular.names(folder)
     named = INDEX in there
-    names = _index(os.path.join(folder, INDEX)) if named else sorted(name for name in there if name.endswith(WEIGHTS))
+    names = _index(os.path.join(folder, INDEX)) if named else [name for name in there if name.endswith(WEIGHTS)]
+    if len(names) > MAX_SHARDS:
+        raise Refusal("failed", f"more than {MAX_SHARDS} weight files")
     return [os.path.join(folder, name) for name in names]
 
 
@@ -101,22 +126,44 @@ def _hashes(folder: str, weights: Sequence[str]) -> Iterator[str]:
 
 def _revision(repo: str) -> Optional[str]:
     try:
-        with open(os.path.join(repo, "refs", "main"), encoding="ascii") as file:
-            name = file.read(100).strip()
+        name = regular.beginning(os.path.join(repo, "refs", "main"), 100).decode("ascii").strip()
     except (OSError, UnicodeDecodeError):
         return None
     return name if name.isalnum() else None
 
 
-def _index(path: str) -> list[str]:
+def _index(path: str) -> List[str]:
     try:
-        with open(path, encoding="utf-8") as file:
-            names = {str(name) for name in json.load(file)["weight_map"].values()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        names = _named(regular.read(path, MAX_INDEX_BYTES))
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise Refusal("failed", f"{path} cannot be read: {error}") from None
-    if any("/" in name or "\n" in name for name in names):
+    if any("/" in name or not name.isprintable() for name in names):
         raise Refusal("failed", f"{path} names files outside of its folder")
     return sorted(names)
+
+
+def _named(index: bytes) -> Set[str]:
+    """The files in its table. Raises ValueError, LookupError, TypeError or RecursionError for what is no index."""
+    begins = TABLE.search(index)
+    if begins is None:
+        raise ValueError("it has no weight_map")
+    names: Set[bytes] = set()
+    table = at = begins.end()
+    more = EMPTY.match(index, at) is None
+    while more:
+        pair = PAIR.match(index, at)
+        if pair is None:
+            raise ValueError("its weight_map is no table of files")
+        names.add(pair.group(1))
+        at, more = pair.end() - 1, pair.group(2) == b","
+        at += more  # the brace that ends the table belongs to what is around it
+        if len(names) > MAX_SHARDS:
+            raise ValueError(f"it names more than {MAX_SHARDS} files")
+    if table + len(index) - at > MAX_REST_BYTES:
+        raise ValueError(f"it holds more than {MAX_REST_BYTES >> 10} KiB beside its weight_map")
+    if json.loads(index[:table] + index[at:], parse_int=short_integer)["weight_map"] != {}:
+        raise ValueError("it has more than one weight_map")
+    return {name.decode("utf-8") for name in names}
 
 
 def _shard(path: str) -> str:
@@ -132,11 +179,12 @@ def _shard(path: str) -> str:
 def _expected(path: str) -> int:
     """8 bytes of length, the header, and the data as far as the header's last offset. -1 for what is no such file."""
     try:
-        with open(path, "rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            if length > MAX_HEADER_BYTES:
-                return -1
-            header = json.loads(file.read(length))
+        (length,) = struct.unpack("<Q", regular.beginning(path, 8))
+        if length > MAX_HEADER_BYTES:
+            return -1
+        text = regular.beginning(path, 8 + length)[8:]
+        with _PARSING:
+            header = json.loads(text, parse_int=short_integer)
         ends = [int(tensor["data_offsets"][1]) for name, tensor in header.items() if name != "__metadata__"]
     except (OSError, struct.error, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         return 0  # not even the header is whole: whatever its size is, it cannot be loaded

@@ -12,7 +12,7 @@ import re
 import stat
 from typing import Any, Mapping, Optional
 
-from sparkd.node import arguments, patience
+from sparkd.node import arguments, patience, regular
 
 ABSOLUTE = re.compile(r"/[^\n\0]*")
 
@@ -40,12 +40,8 @@ def kind(path: str) -> str:
 def interpreter(path: str) -> Optional[str]:
     """What the first line of a script names, as the kernel reads it; None for any other file."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        line = regular.beginning(path, 256).partition(b"\n")[0]
     except OSError:  # not even root may read it (NFS): it is there, and what it holds is for its user to find out
         return None
-    try:
-        line = os.read(descriptor, 256).partition(b"\n")[0]
-    finally:
-        os.close(descriptor)
     words = line[2:].split()
     return os.fsdecode(words[0]) if line.startswith(b"#!") and words else None

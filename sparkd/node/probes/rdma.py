@@ -7,11 +7,10 @@ OWNER is the container id or unit of its control group, or `-`. MEMLOCK is its s
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any, Mapping
 
-from sparkd.node import cgroups, procfs
+from sparkd.node import cgroups, procfs, regular
 from sparkd.node.probes import programs
 
 MEMLOCK = re.compile(r"^Max locked memory\s+(\S+)", re.MULTILINE)
@@ -40,7 +39,7 @@ def _line(pid: str) -> str:
 
 def _devices(pid: str) -> str:
     try:
-        return ",".join(sorted(os.listdir(f"/proc/{pid}/root{FOLDER}"))) or "-"
+        return ",".join(regular.names(f"/proc/{pid}/root{FOLDER}")) or "-"
     except (FileNotFoundError, NotADirectoryError):
         return "-"
     except OSError:

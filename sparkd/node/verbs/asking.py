@@ -12,7 +12,7 @@ import re
 import tempfile
 from typing import Any, BinaryIO, List, Mapping, NamedTuple
 
-from sparkd.node import arguments, units
+from sparkd.node import arguments, patience, units
 from sparkd.node.node import Node
 from sparkd.node.refusal import Refusal
 from sparkd.node.verbs import ranks
@@ -78,7 +78,7 @@ def stop_asking(node: Node, owner: str, args: Mapping[str, Any], deadline_s: flo
 
 def _question(args: Mapping[str, Any]) -> Question:
     python, user = arguments.text(args, "python"), arguments.text(args, "user")
-    if not python.startswith("/") or not os.path.isfile(python):
+    if not python.startswith("/") or not patience.answered(python, os.path.isfile):
         raise Refusal("path-missing", f"{python[:200]} is no program of this node")
     ranks.check_user(user)
     return Question(python, arguments.text(args, "script"), user, ranks.variables(args, "env"))

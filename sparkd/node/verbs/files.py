@@ -8,7 +8,7 @@ import re
 import stat
 from typing import Any, Mapping
 
-from sparkd.node import arguments
+from sparkd.node import arguments, patience
 from sparkd.node.node import Node
 from sparkd.node.refusal import Refusal
 
@@ -25,6 +25,10 @@ def read_file(node: Node, owner: str, args: Mapping[str, Any], deadline_s: float
     max_bytes = arguments.integer(args, "max_bytes", 1, MAX_BYTES, default=65536)
     tail = arguments.flag(args, "tail")
     _allowed(node, path, arguments.items(args, "roots", ROOT))
+    return patience.answered(path, lambda _: _read(path, max_bytes, tail), deadline_s * 0.9)
+
+
+def _read(path: str, max_bytes: int, tail: bool) -> Mapping[str, Any]:
     try:
         descriptor = _open(path)
     except FileNotFoundError:

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any, List, Mapping, NamedTuple, Optional
 
-from sparkd.node import arguments, journal, units
+from sparkd.node import arguments, journal, patience, units
 from sparkd.node.node import Node
 from sparkd.node.probes import paths, users
 from sparkd.node.refusal import Refusal
@@ -188,10 +188,14 @@ def _check(rank: Rank) -> None:
     """What systemd would refuse too, but only after it began, and in words that name neither the path nor the user."""
     check_user(rank.user)
     program = rank.argv[0]
-    kind = paths.kind(program)
+    kinds = patience.looked((program, rank.workdir), paths.kind)
+    for path, found in kinds.items():
+        if found is None:  # else it would be started whenever that comes back, long after the answer was given up
+            raise Refusal("failed", f"{path} does not answer: is a mount on the way dead?")
+    kind = kinds[program]
     if kind == "no-interpreter":
         raise Refusal("path-missing", f"{paths.interpreter(program)}, which runs {program}, does not exist")
-    for path, found in ((program, kind), (rank.workdir, paths.kind(rank.workdir))):
+    for path, found in kinds.items():
         if found == "missing":
             raise Refusal("path-missing", f"{path} does not exist")
     if kind == "dir":

@@ -8,7 +8,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -18,6 +18,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from sparkd import http
+from sparkd.delivery import call
 from sparkd.metrics import Counters
 from sparkd.model.config import Notify, Webhook
 from sparkd.notify import Notification, Notifier
@@ -142,16 +143,38 @@ async def test_a_hook_that_hangs_is_killed_with_all_it_started_and_holds_up_no_o
             one.offer(NOTE)
             await until("the webhook is not held up", lambda: outcomes(counters).get(("webhook", "sent")) == 1)
             await until("the hook is given up", lambda: outcomes(counters).get(("exec-1", "failed")) == 1)
-    child = int(pid.read_text())
+    await until("what the hook started is gone", lambda: ended(pid))
 
-    def ended() -> bool:
-        try:
-            os.kill(child, 0)
-        except ProcessLookupError:
-            return True
-        return Path(f"/proc/{child}/stat").read_text().split()[2] == "Z"
 
-    await until("what the hook started is gone", ended)
+def ended(pid: Path) -> bool:
+    """Whether the process whose number was written there has."""
+    try:
+        return Path(f"/proc/{int(pid.read_text())}/stat").read_text().split()[2] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+@pytest.mark.parametrize(("end", "outcome"), [("exit 0", "sent"), ("exit 3", "failed")])
+async def test_what_a_hook_leaves_in_the_background_ends_with_it(tmp_path: Path, end: str, outcome: str) -> None:
+    """It held our end of its pipes, and went on for ever: one more with every notice."""
+    pid, counters = tmp_path / "pid", Counters()
+    leaves = program(tmp_path, "leaves", f"#!/bin/sh\nsleep 1000 &\necho $! > {pid}\n{end}\n")
+    async with delivering(Notify(exec=(leaves,)), counters, deadline_s=30.0) as one:
+        one.offer(NOTE)
+        await until("the hook ended by itself", lambda: outcomes(counters) == {("exec-1", outcome): 1})
+    await until("its child is gone", lambda: ended(pid))
+
+
+async def test_a_hook_that_never_reads_a_long_notice_is_delivered_once_it_ends(tmp_path: Path) -> None:
+    """Nobody feeds a pipe to what does not read, nor to a child of it in a session of its own that holds its input."""
+    pid = tmp_path / "pid"
+    leaves = program(tmp_path, "leaves", f"#!/bin/sh\nsetsid sleep 1000 <&0 &\necho $! > {pid}\n")
+    try:
+        with anyio.fail_after(20):
+            await call((leaves,), b"x" * (1 << 20), deadline_s=60.0)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("text", ["#!/bin/sh\nexit 3\n", f"#!/bin/sh\nkill -{signal.SIGKILL.value} $$\n", "no program"])

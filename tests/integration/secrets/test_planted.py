@@ -20,7 +20,7 @@ from sparkd.demo.stand import READY_S, Stand
 from .head import SECRETS
 from .spoken import found_in, lines
 
-VALUES = ("hf_plainPLANTED0123456789", 'p"l\\a/n+t%e d é PLANTED', "pla'nted&<PLANTED>$x`y`=:@?#")
+VALUES = ("hf_plainPLANTED0123456789", 'p"l\\a/n+t%e d PLANTED', "plé'nted&<PLANTED>$x`y`=:@?#")
 PATIENCE_S = 60.0
 
 

@@ -10,16 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from sparkd.node.patience import MOST_STUCK
+from sparkd.node.server import MAX_CONNECTIONS
+from sparkd.node.tasks import MAX_TASKS
+
 UNIT = Path(__file__).parents[3] / "deploy" / "sparkd.service"
+NODE_UNIT = UNIT.with_name("sparkd-node.service")
 ANALYZE = shutil.which("systemd-analyze")
 EXPOSURE = 2.0
 
 needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed")
 
 
-def settings() -> dict[str, list[str]]:
+def settings(file: Path = UNIT) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for line in UNIT.read_text().splitlines():
+    for line in file.read_text().splitlines():
         if "=" in line and not line.startswith(("#", "[")):
             key, _, value = line.partition("=")
             found.setdefault(key, []).append(value)
@@ -38,6 +43,24 @@ def test_systemd_has_nothing_to_say_about_the_unit(tmp_path: Path) -> None:
         ran = analyze("verify", "--man=no", str(copy))
         said = [line for line in (ran.stdout + ran.stderr).splitlines() if UNIT.name in line]
         assert (ran.returncode, bool(said)) == (code, bool(code)), said
+
+
+@needs_systemd
+def test_systemd_has_nothing_to_say_about_the_unit_of_the_nodes(tmp_path: Path) -> None:
+    socket = UNIT.with_name("sparkd-node.socket")
+    shutil.copy(socket, tmp_path)
+    copy = tmp_path / "sparkd-node.service"
+    copy.write_text(NODE_UNIT.read_text().replace("/usr/lib/sparkd", str(tmp_path)))
+    ran = analyze("verify", "--man=no", str(copy))
+    said = [line for line in (ran.stdout + ran.stderr).splitlines() if copy.name in line]
+    assert (ran.returncode, said) == (0, [])
+
+
+def test_the_node_service_has_less_than_what_would_hurt_an_engine() -> None:
+    """Twice what was measured at most, and threads for all that may hang at once."""
+    unit = settings(NODE_UNIT)
+    assert unit["MemoryMax"] == ["768M"]
+    assert int(unit["TasksMax"][0]) >= 2 * MAX_TASKS + MOST_STUCK + MAX_CONNECTIONS
 
 
 @needs_systemd

@@ -73,7 +73,7 @@ def test_the_kind_can_be_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "why"),
-    [(b"\xff\xfe\x00", "is no text"), (b"x" * (1 << 20) + b"x", "larger than 1024 KiB"), (None, "cannot be read")],
+    [(b"\xff\xfe\x00", "is no text"), (b"x" * (1 << 20) + b"x", "larger than 1 MiB"), (None, "cannot be read")],
 )
 def test_a_file_that_cannot_be_read_says_why(data: bytes | None, why: str, tmp_path: Path) -> None:
     if data is not None:

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,19 @@ def test_users() -> None:
     assert users.probe({"names": ["root", "nobody-here"]}, 1.0) == "root 0\nnobody-here missing\n"
     with pytest.raises(Refusal):
         users.probe({"names": ["a b"]}, 1.0)
+
+
+def test_a_message_without_bounds_is_passed_over_and_never_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs a rank may log one of hundreds of megabytes, which came here as five times that."""
+    entry = '{"MESSAGE": "%s", "__REALTIME_TIMESTAMP": "1795834270431228", "__CURSOR": "s=1;i=%d"}'
+    code = f"for text, at in (('first', 1), ('x' * (64 << 20), 2), ('last', 3)): print({entry!r} % (text, at))"
+    monkeypatch.setattr(journal, "JOURNALCTL", (sys.executable, "-c", code))
+    tracemalloc.start()
+    try:
+        assert [line.text for line in journal.first("a" * 32, 10, 20.0)] == ["first", "last"]
+        assert tracemalloc.get_traced_memory()[1] < 16 * journal.MAX_ENTRY_BYTES
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_empty_id_never_reaches_the_journal(node: Connection) -> None:

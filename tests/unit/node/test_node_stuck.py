@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sparkd.node.refusal import Refusal
-from sparkd.node.tasks import MAX_TASKS, Outcome, Tasks
+from sparkd.node.tasks import MAX_TASKS, MOST_OVERDUE, Outcome, Tasks
 
 from .service import Service, wait_for
 
@@ -96,15 +96,52 @@ def test_a_stuck_probe_is_not_started_again_until_it_ends(hanging: Service) -> N
         wait_for("the probe is started again", again)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="tracing another process needs root")
+def test_a_stuck_probe_does_not_answer_another_question(hanging: Service) -> None:
+    """By its name alone one unit that systemd never tells of was all units, and one dead folder every model."""
+    stuck, other = ({"name": "unit", "args": {"names": [f"{name}.service"]}} for name in ("stuck", "other"))
+    with hanging.claimed() as node:
+        slow = threading.Thread(target=node.probe, args=(stuck,), kwargs={"deadline_s": 1.0})
+        slow.start()
+        wait_for("systemctl runs", lambda: len(started(hanging)) == 1)
+        (pid,) = started(hanging)
+        assert ctypes.CDLL(None).ptrace(PTRACE_SEIZE, pid, None, None) == 0
+        slow.join(10)
+        hanging.program("systemctl", "echo Id=other.service")
+        with hanging.connect() as second:
+            assert "still running since" in second.probe(stuck)["unit"]["error"]
+            assert second.text("unit", **other["args"]) == "Id=other.service\n"  # type: ignore[arg-type]
+        os.waitpid(pid, 0x40000000)
+
+
 def test_tasks_keep_the_key_of_overdue_work() -> None:
     tasks, gate, outcomes = Tasks(), threading.Event(), list[Outcome]()
-    tasks.start("probe x", 0.05, gate.wait, outcomes.append)
-    tasks.start("probe x", 0.05, lambda: "not overdue yet", outcomes.append)
+    tasks.start("probe x", "", 0.05, gate.wait, outcomes.append)
+    tasks.start("probe x", "", 0.05, lambda: "not overdue yet", outcomes.append)
     wait_for("the second ended", lambda: len(outcomes) == 1)
     wait_for("the first is overdue", lambda: _refused(tasks, "probe x") == "timeout")
     assert _refused(tasks, "probe y") is None
     gate.set()
     wait_for("the key is free", lambda: _refused(tasks, "probe x") is None)
+
+
+def test_another_question_is_not_kept_waiting_by_one_that_hangs() -> None:
+    """Of one name they had one key: the answer about a dead mount was that of every other path too."""
+    tasks, gate, outcomes = Tasks(), threading.Event(), list[Outcome]()
+    tasks.start("probe x", "/dead", 0.05, gate.wait, outcomes.append)
+    wait_for("the first is overdue", lambda: _refused(tasks, "probe x", "/dead") == "timeout")
+    assert _refused(tasks, "probe x", "/alive") is None
+    gate.set()
+
+
+def test_questions_about_ever_other_dead_mounts_take_only_a_few_threads() -> None:
+    tasks, gate, outcomes = Tasks(), threading.Event(), list[Outcome]()
+    for number in range(MOST_OVERDUE):
+        tasks.start("probe x", f"/dead{number}", 0.05, gate.wait, outcomes.append)
+    wait_for("they are overdue", lambda: _refused(tasks, "probe x", "/another") == "timeout")
+    assert _refused(tasks, "probe y", "/another") is None
+    gate.set()
+    wait_for("they ended", lambda: _refused(tasks, "probe x", "/another") is None)
 
 
 def test_tasks_turn_every_error_into_a_refusal() -> None:
@@ -117,7 +154,7 @@ def test_tasks_turn_every_error_into_a_refusal() -> None:
         raise KeyError("bug")
 
     for work in (denied, broken):
-        tasks.start(work.__name__, 5, work, outcomes.append)
+        tasks.start(work.__name__, "", 5, work, outcomes.append)
         wait_for("it ended", lambda: bool(outcomes))
         refusal = outcomes.pop().refusal
         assert refusal is not None
@@ -127,15 +164,15 @@ def test_tasks_turn_every_error_into_a_refusal() -> None:
 def test_tasks_are_bounded() -> None:
     tasks, gate = Tasks(), threading.Event()
     for number in range(MAX_TASKS):
-        tasks.start(f"probe {number}", 60, gate.wait, lambda _: None)
+        tasks.start(f"probe {number}", "", 60, gate.wait, lambda _: None)
     assert _refused(tasks, "one more") == "refused"
     gate.set()
     wait_for("there is room", lambda: _refused(tasks, "one more") is None)
 
 
-def _refused(tasks: Tasks, key: str) -> str | None:
+def _refused(tasks: Tasks, name: str, about: str = "") -> str | None:
     try:
-        tasks.start(key, 5, lambda: None, lambda _: None)
+        tasks.start(name, about, 5, lambda: None, lambda _: None)
     except Refusal as refusal:
         return refusal.code
     return None

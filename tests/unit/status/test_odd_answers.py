@@ -56,7 +56,7 @@ async def test_a_secret_that_is_a_pipe_fails_its_start(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     deployment = Deployment(name="d", engine="vllm", nodes=("a",), secrets={"TOKEN": str(tmp_path / "pipe")})
     hands = Hands(Cluster(cluster="c", nodes={}), deployment, "us", {}, {}, tmp_path)
-    with pytest.raises(ActionFailed, match="no regular file"):
+    with pytest.raises(ActionFailed, match="a FIFO, not a regular file"):
         await hands.secret("TOKEN")
 
 

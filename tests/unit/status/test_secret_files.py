@@ -28,9 +28,9 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "not UTF-8": (lambda path: path.write_bytes(b"ab\xff\xfe"), "byte 3 of it is no UTF-8"),
     "UTF-16": (lambda path: path.write_bytes("abc".encode("utf-16-le")), "it holds a zero byte, which no variable can"),
     "empty": (lambda path: path.write_bytes(b"\r\n\n"), "it is empty"),
-    "too large": (lambda path: path.write_bytes(b"x" * (MAX_BYTES + 1)), "it has more than 64 KiB"),
-    "a pipe": (os.mkfifo, "it is no regular file"),
-    "a folder": (folder, "it is a folder"),
+    "too large": (lambda path: path.write_bytes(b"x" * (MAX_BYTES + 1)), "it is larger than 64 KiB"),
+    "a pipe": (os.mkfifo, "it is a FIFO, not a regular file"),
+    "a folder": (folder, "it is a folder, not a regular file"),
     "missing": (lambda path: None, "there is no such file"),
     "a loop": (loop, "Too many levels of symbolic links"),
 }
@@ -63,7 +63,7 @@ def test_the_line_end_is_not_of_the_value_and_the_rest_is(tmp_path: Path) -> Non
 def test_a_file_of_zeroes_without_end_is_read_no_further_than_its_limit(tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as huge:
         huge.truncate(1 << 40)
-    with pytest.raises(SecretUnread, match="more than 64 KiB"):
+    with pytest.raises(SecretUnread, match="larger than 64 KiB"):
         read(str(tmp_path / "huge"))
 
 
