@@ -19,13 +19,17 @@ import anyio
 import structlog
 from aiohttp import web
 
+from sparkd.api.gate import peer_id
 from sparkd.errors import SparkdError
 
 log = structlog.get_logger("sparkd.api")
 
 GROUP = "sparkd"
 CONNECTIONS = 512
-"""On one listener, give or take a burst; more are closed at once, or one client could use up all file descriptors."""
+"""On one listener; more are closed at once, or clients could use up all file descriptors."""
+SHARE = 4
+"""One client gets this part of them. Another connection of it takes the place of its oldest, so that of many programs behind
+one address (all of a machine are `127.0.0.1`) none can lock out the others."""
 IDLE_S = 15.0
 """A connection without a complete request for this long is closed (slow loris)."""
 RETRY_S = 15.0
@@ -46,11 +50,65 @@ class SocketBusy(SparkdError):
     """Somebody answers on the socket already."""
 
 
-class _Closed(asyncio.Protocol):
-    """For a connection too many."""
+class _Guests:
+    """Who is connected to one listener."""
+
+    def __init__(self, places: int) -> None:
+        self._places, self._each = places, max(1, places // SHARE)
+        self._connected: dict[str, dict[_Connection, asyncio.Transport]] = {}
+        """By client, its oldest first."""
+        self._count = 0
+
+    def admit(self, client: str, connection: _Connection, transport: asyncio.Transport) -> bool:
+        """False when there is no place left."""
+        own = self._connected.get(client, {})
+        if len(own) >= self._each:
+            oldest = next(iter(own))
+            own[oldest].abort()
+            self.leave(client, oldest)
+        if self._count >= self._places:
+            return False
+        self._connected.setdefault(client, {})[connection] = transport
+        self._count += 1
+        return True
+
+    def leave(self, client: str, connection: _Connection) -> None:
+        """It may have been put out already."""
+        own = self._connected.get(client, {})
+        if own.pop(connection, None) is not None:
+            self._count -= 1
+        if not own:
+            self._connected.pop(client, None)
+
+
+class _Connection(web.RequestHandler):
+    """One connection. Its next request is taken up when the answer to the last one has left: nothing piles up for a client
+    that asks and does not read."""
+
+    def __init__(self, guests: _Guests, server: web.Server) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # aiohttp's own way to say that there is none
+            logger=QUIET,
+            auto_decompress=False,  # 300 MB in 300 kB held up the loop for 0.7 s, and nobody has a use for it
+            keepalive_timeout=IDLE_S,
+        )
+        self._guests, self._client = guests, ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
+        assert isinstance(transport, asyncio.Transport)
+        self._client = peer_id(transport)
+        if not self._guests.admit(self._client, self, transport):
+            transport.set_protocol(asyncio.Protocol())  # nobody's
+            transport.close()
+            return
+        transport.set_write_buffer_limits(0)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._guests.leave(self._client, self)
+        super().connection_lost(exc)
 
 
 def _prepare(path: Path) -> None:
@@ -199,22 +257,14 @@ async def tcp_server(app: web.Application, listen: str, started: Callable[[int],
 @asynccontextmanager
 async def _protocols(app: web.Application) -> AsyncIterator[Callable[[], asyncio.Protocol]]:
     """What asyncio calls for every connection."""
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        logger=QUIET,
-        auto_decompress=False,  # 300 MB in a request of 300 kB held up the loop for 0.7 s, and nobody has a use for it
-        keepalive_timeout=IDLE_S,
-        shutdown_timeout=CLOSE_S,
-    )
+    runner = web.AppRunner(app, shutdown_timeout=CLOSE_S)
     await runner.setup()
     server = runner.server
     assert server is not None  # setup makes it
-
-    places = _places()
+    guests = _Guests(_places())
 
     def accept() -> asyncio.Protocol:
-        return server() if len(server.connections) < places else _Closed()
+        return _Connection(guests, server)
 
     try:
         yield accept

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from sparkd import http
+from sparkd import bounded, http
 from sparkd.engines import ENGINES, base_url
 from sparkd.errors import SparkdError
 from sparkd.model.config import Cluster, Deployment
@@ -56,7 +56,7 @@ class EngineLook:
         except SparkdError as error:
             return self.unknowns.unknown(deployment.nodes[0], key, str(error), "timeout")
         self.unknowns.known(deployment.nodes[0], key)
-        return ENGINES[deployment.engine].metrics(text)
+        return await bounded.parsed(ENGINES[deployment.engine].metrics, text)
 
     async def _stage(
         self, deployment: Deployment, head: Container, views: Mapping[str, NodeView], health: int | None | Unknown

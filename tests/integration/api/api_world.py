@@ -16,6 +16,7 @@ import anyio
 from sparkd import clock
 from sparkd.api import Conflict, Drifts, Hub, NotFound, Operation, Unusable, Unwritable, serve
 from sparkd.checks.report import report
+from sparkd.copies import Shown
 from sparkd.errors import DockerMute
 from sparkd.journal import Event
 from sparkd.metrics import Counters
@@ -135,6 +136,9 @@ class Daemon:
     events: list[Event] = field(default_factory=list)
     saved: Path = Path("/nowhere")
 
+    def __post_init__(self) -> None:
+        self.shown = Shown(self.view)
+
     def view(self) -> ClusterView:
         return self.look()
 
@@ -158,7 +162,7 @@ class Daemon:
     async def history(self, deployment: str | None, limit: int, after_id: int) -> Sequence[Event]:
         return [one for one in self.events if one.id > after_id and deployment in (None, one.deployment)][-limit:]
 
-    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Mapping[str, Any]]]]:
+    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self.hub.subscribe()
 
     async def logs(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:

@@ -18,6 +18,7 @@ import anyio
 import pytest
 
 from sparkd.api import SOCKET, Conflict, Drifts, Hub, NotFound, Operation, Unwritable, serve
+from sparkd.copies import Shown
 from sparkd.journal import Event, as_json
 from sparkd.metrics import Counters
 from sparkd.model.config import Cluster, Http, Paths
@@ -58,6 +59,9 @@ class Scripted:
     events: list[Event] = field(default_factory=lambda: [happened(1, "first"), happened(2, "second")])
     hub: Hub = field(default_factory=Hub)
 
+    def __post_init__(self) -> None:
+        self.shown = Shown(self.view)
+
     def view(self) -> ClusterView:
         return self.now
 
@@ -80,7 +84,7 @@ class Scripted:
     async def history(self, deployment: str | None, limit: int, after_id: int) -> Sequence[Event]:
         return [event for event in self.events if deployment in (None, event.deployment)][-limit:]
 
-    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Mapping[str, Any]]]]:
+    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self.hub.subscribe()
 
     async def logs(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:
