@@ -164,6 +164,8 @@ def boundary(gate: Gate) -> Middleware:
         try:
             async with turn:
                 await anyio.lowlevel.checkpoint()
+            if request.transport is None or request.transport.is_closing():
+                raise ConnectionError  # nobody waits any more
             gate.check_host(request)
             response = await handler(request)
         except Refusal as error:

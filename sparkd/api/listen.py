@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import grp
-import logging
 import os
-import resource
 import socket
 import stat
 from collections.abc import AsyncIterator, Callable
@@ -19,19 +17,12 @@ import anyio
 import structlog
 from aiohttp import web
 
-from sparkd.api.gate import peer_id
+from sparkd.api.guests import Arrival, Guests, places
 from sparkd.errors import SparkdError
 
 log = structlog.get_logger("sparkd.api")
 
 GROUP = "sparkd"
-CONNECTIONS = 512
-"""On one listener; more are closed at once, or clients could use up all file descriptors."""
-SHARE = 4
-"""One client gets this part of them. Another connection of it takes the place of its oldest, so that of many programs behind
-one address (all of a machine are `127.0.0.1`) none can lock out the others."""
-IDLE_S = 15.0
-"""A connection without a complete request for this long is closed (slow loris)."""
 RETRY_S = 15.0
 CLOSE_S = 0.5
 WATCH_S = 5.0
@@ -40,75 +31,9 @@ WATCH_S = 5.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOMEM)
 """Reasons that pass: for them there is no socket for a while, and supervision goes on."""
 
-QUIET = logging.getLogger("sparkd.api.aiohttp")
-"""What a client gets wrong is answered to it. aiohttp would also log it with a trace, and fill the journal as often as
-anybody likes."""
-QUIET.setLevel(logging.CRITICAL)
-
 
 class SocketBusy(SparkdError):
     """Somebody answers on the socket already."""
-
-
-class _Guests:
-    """Who is connected to one listener."""
-
-    def __init__(self, places: int) -> None:
-        self._places, self._each = places, max(1, places // SHARE)
-        self._connected: dict[str, dict[_Connection, asyncio.Transport]] = {}
-        """By client, its oldest first."""
-        self._count = 0
-
-    def admit(self, client: str, connection: _Connection, transport: asyncio.Transport) -> bool:
-        """False when there is no place left."""
-        own = self._connected.get(client, {})
-        if len(own) >= self._each:
-            oldest = next(iter(own))
-            own[oldest].abort()
-            self.leave(client, oldest)
-        if self._count >= self._places:
-            return False
-        self._connected.setdefault(client, {})[connection] = transport
-        self._count += 1
-        return True
-
-    def leave(self, client: str, connection: _Connection) -> None:
-        """It may have been put out already."""
-        own = self._connected.get(client, {})
-        if own.pop(connection, None) is not None:
-            self._count -= 1
-        if not own:
-            self._connected.pop(client, None)
-
-
-class _Connection(web.RequestHandler):
-    """One connection. Its next request is taken up when the answer to the last one has left: nothing piles up for a client
-    that asks and does not read."""
-
-    def __init__(self, guests: _Guests, server: web.Server) -> None:
-        super().__init__(
-            server,
-            loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type]  # aiohttp's own way to say that there is none
-            logger=QUIET,
-            auto_decompress=False,  # 300 MB in 300 kB held up the loop for 0.7 s, and nobody has a use for it
-            keepalive_timeout=IDLE_S,
-        )
-        self._guests, self._client = guests, ""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._client = peer_id(transport)
-        if not self._guests.admit(self._client, self, transport):
-            transport.set_protocol(asyncio.Protocol())  # nobody's
-            transport.close()
-            return
-        transport.set_write_buffer_limits(0)
-        super().connection_made(transport)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._guests.leave(self._client, self)
-        super().connection_lost(exc)
 
 
 def _prepare(path: Path) -> None:
@@ -261,19 +186,13 @@ async def _protocols(app: web.Application) -> AsyncIterator[Callable[[], asyncio
     await runner.setup()
     server = runner.server
     assert server is not None  # setup makes it
-    guests = _Guests(_places())
+    guests = Guests(places())
 
     def accept() -> asyncio.Protocol:
-        return _Connection(guests, server)
+        return Arrival(guests, server)
 
     try:
         yield accept
     finally:
         with anyio.move_on_after(4 * CLOSE_S, shield=True):
             await runner.cleanup()
-
-
-def _places() -> int:
-    """Connections of one listener: with both full, half of the file descriptors must be left for the nodes."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return min(CONNECTIONS, limit // 4) if limit > 0 else CONNECTIONS
