@@ -1,6 +1,6 @@
 """`python -m tests.bench.hostile`: an engine that means harm, in a process of its own; prints its port.
 
-The first word of a path names the kind of answer: `/tiny/metrics`. Each sends for as long as anybody reads.
+The first word of a path names the kind of answer: `/bytes/metrics`. Each sends for as long as anybody reads.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ KINDS: Mapping[str, Kind] = {
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         head = await reader.readuntil(b"\r\n\r\n")
-        await KINDS[head.split()[1].decode().split("/")[1]](writer)
+        await KINDS.get(head.split()[1].decode().split("/")[1], whole(b""))(writer)
     writer.close()
 
 

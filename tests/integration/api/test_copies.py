@@ -14,6 +14,7 @@ from sparkd import copies, exporter
 from sparkd.api.routes import STALE_S
 from sparkd.model.decision import Intent
 from sparkd.model.view import ClusterView
+from sparkd.status import rfc3339, status
 
 from .api_world import Daemon, Place, a_view, running
 from .test_api import next_event
@@ -53,7 +54,7 @@ class Made:
 @pytest.fixture
 def statuses(monkeypatch: pytest.MonkeyPatch) -> Made:
     made = Made()
-    monkeypatch.setattr(copies, "status", made.counting(copies.status))
+    monkeypatch.setattr(copies, "status", made.counting(status))
     return made
 
 
@@ -116,7 +117,7 @@ async def test_a_loop_that_stands_still_shows_in_every_age_of_every_page(passed_
             async with session.get("/ready/ds4-flash") as answer:
                 assert answer.status == (200 if passed_s < STALE_S else 503)
             shown = json.loads(await get(session, "/api/v1/status"))
-        assert shown["at"] == copies.rfc3339(still.seen.wall + passed_s)
+        assert shown["at"] == rfc3339(still.seen.wall + passed_s)
         assert ("has not looked for 50 min" in shown["verdict"]) is (passed_s == 3000)
         assert "ds4-flash is serving" in shown["verdict"]
 
@@ -137,4 +138,4 @@ async def test_numbers_that_look_like_blanks_are_left_as_they_are() -> None:
     still = Still(replace(a_view(), cluster="1.23456789012345e-286"))
     async with running(Daemon(look=still)) as place, place.tcp() as session:
         shown = json.loads(await get(session, "/api/v1/status"))
-        assert shown == copies.status(still())
+        assert shown == status(still())
