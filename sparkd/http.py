@@ -7,45 +7,38 @@ of the engine. Proxy variables are ignored: one meant for pip would eat every ca
 
 from __future__ import annotations
 
-import json
 import ssl
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
+import httpcore
 import httpx
 from anyio.lowlevel import RunVar
 
-from sparkd import __version__, own_time
+from sparkd import __version__, bounds, own_time
+from sparkd.answering import Answer, message
+from sparkd.answering import Completion as Completion
+from sparkd.bounds import MIB, Bounds, TooMuch
 from sparkd.clause import clause
 from sparkd.errors import HostError, Late, Unreachable
 
-MAX_TOKENS = 1 << 31
-MAX_BODY_BYTES = 8 * 1024 * 1024
-"""No answer of an engine is larger (a vLLM metrics page is some 100 kB); more is cut off and called a failure."""
+PAGE = Bounds(total_bytes=2 * MIB, pieces=4096, line_bytes=2 * MIB)
+"""Of a page: those of vLLM have some 100 kB, and come in one chunk or a few."""
+STREAM = Bounds(total_bytes=8 * MIB, pieces=200_000, line_bytes=256 * 1024)
+"""Of a completion. A token comes as a chunk of two lines with 300 bytes, some kB with log probabilities: this is for
+thirty thousand of them, of which canaries and warm-ups ask for a few."""
+READ_BYTES = 4096
+HEAD_BYTES = 16 * 1024
+"""Of one HTTP head, and of the line before each chunk; all that comes before a body is at most twice as long."""
+WIRE_BYTES = 4 * STREAM.total_bytes
+"""Of a body with HTTP's own marks between its chunks."""
 
 UNAUTHORIZED = "HTTP 401"
 """How the `why` of a completion begins that was refused for want of a key, or for another than the engine's."""
 
 _clients: RunVar[httpx.AsyncClient] = RunVar("sparkd.http.client")
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """How one completion ended. `ok` only when it was streamed to its end without an error and met what was expected.
-
-    `tokens` is the engine's own count, or that of chunks with text where it gives none. Times: seconds since it was sent.
-    """
-
-    ok: bool
-    why: str = ""
-    text: str = ""
-    tokens: int = 0
-    first_token_s: float | None = None
-    seconds: float = 0.0
-    reasoning: str = ""
 
 
 # ------------------------------------------------------------------------------------------------------------ requests
@@ -107,7 +100,7 @@ async def complete(
     `expect`: `reasoning: true` wants a reasoning text, `contains: TEXT` wants that text in the answer.
     `token` is sent as bearer token, for an engine that was started with VLLM_API_KEY.
     """
-    answer = _Answer(anyio.current_time())
+    answer = Answer(anyio.current_time())
     try:
         with _as_host_errors(base_url), own_time.fail_after(deadline_s):
             why = await _read(f"{base_url}{path}", body, token, answer) or answer.judge(expect or {})
@@ -130,13 +123,26 @@ def _client() -> httpx.AsyncClient:
     if client is None or client.is_closed:
         client = httpx.AsyncClient(
             headers={"accept-encoding": "identity", "user-agent": f"sparkd/{__version__}"},
-            limits=httpx.Limits(max_connections=64, max_keepalive_connections=0),
             timeout=None,  # the caller's deadline covers the whole call; httpx would count each read alone
             trust_env=False,
-            verify=ssl.create_default_context(),
+            transport=_Transport(),
         )
         _clients.set(client)
     return client
+
+
+class _Transport(httpx.AsyncHTTPTransport):
+    """httpx has no argument for how its connections are read, httpcore below it has."""
+
+    def __init__(self) -> None:
+        super().__init__(trust_env=False)
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=ssl.create_default_context(),
+            max_connections=64,
+            max_keepalive_connections=0,
+            network_backend=_Wires(),
+        )
+        httpcore.AsyncHTTP11Connection.MAX_INCOMPLETE_EVENT_SIZE = HEAD_BYTES
 
 
 # -------------------------------------------------------------------------------------------------------------- errors
@@ -152,6 +158,8 @@ def _as_host_errors(url: str) -> Iterator[None]:
         yield
     except TimeoutError as error:
         raise Late(url, "no answer in time") from error
+    except TooMuch as error:
+        raise HostError(url, str(error)) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         if any(isinstance(cause, ConnectionRefusedError) for cause in _causes(error)):
             raise _Refused(url, "connection refused") from error
@@ -176,13 +184,16 @@ def _why(error: Exception) -> str:
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
-async def _read(url: str, body: Mapping[str, Any], token: str | None, answer: _Answer) -> str:
+async def _read(url: str, body: Mapping[str, Any], token: str | None, answer: Answer) -> str:
     """Stream into `answer`; returns why it failed, or nothing."""
     async with _client().stream("POST", url, json=dict(body), headers=_bearer(token)) as response:
         if response.status_code != 200:
-            return f"HTTP {response.status_code}: {_message(await _body(response))}"
-        async with aclosing(_events(response)) as events:
-            async for data in events:
+            return f"HTTP {response.status_code}: {message(await _body(response))}"
+        async with aclosing(bounds.lines(_raw(response), STREAM)) as lines:
+            async for line in lines:
+                if not line.startswith(b"data:"):
+                    continue  # what else server-sent events have
+                data = line[5:].decode("utf-8", "replace").strip()
                 if data == "[DONE]":
                     return ""
                 if why := answer.take(data):
@@ -190,114 +201,48 @@ async def _read(url: str, body: Mapping[str, Any], token: str | None, answer: _A
     return "the stream ended without [DONE]"
 
 
-async def _events(response: httpx.Response) -> AsyncGenerator[str]:
-    """The `data:` of server-sent events."""
-    rest = b""
-    async with aclosing(_chunks(response)) as chunks:
-        async for chunk in chunks:
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                if line.startswith(b"data:"):
-                    yield line[5:].decode("utf-8", "replace").strip()
-
-
 async def _body(response: httpx.Response) -> str:
-    async with aclosing(_chunks(response)) as chunks:
-        return b"".join([chunk async for chunk in chunks]).decode("utf-8", "replace")
+    return (await bounds.body(_raw(response), PAGE)).decode("utf-8", "replace")
 
 
-async def _chunks(response: httpx.Response) -> AsyncGenerator[bytes]:
-    size = 0
-    async for chunk in response.aiter_raw():  # asked for as it is; a bomb would be unpacked at once
-        size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            raise HostError(str(response.url), f"the answer is longer than {MAX_BODY_BYTES} bytes")
-        yield chunk
+def _raw(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Its bytes, as they are: they were asked for so, and a bomb would be unpacked at once."""
+    response.extensions["network_stream"].left = WIRE_BYTES
+    return response.aiter_raw()
 
 
-@dataclass(slots=True)
-class _Answer:
-    """What a stream has brought so far; every chunk may be anything."""
+class _Wire(httpcore.AsyncNetworkStream):
+    """A connection that is read in small parts, and not without end; `left` are the bytes that may still come.
 
-    started: float
-    text: str = ""
-    reasoning: str = ""
-    chunks: int = 0
-    counted: int | None = None
-    first: float | None = None
+    The HTTP library parses all that one read brings in one step of the loop, be it a thousand chunks of a byte or as many
+    interim answers (1xx), of which it takes any number.
+    """
 
-    def take(self, data: str) -> str:
-        """Add one chunk; returns why the stream has failed, or nothing."""
-        try:
-            chunk = json.loads(data)
-        except (ValueError, RecursionError):
-            return f"a chunk is not JSON: {data[:80]!r}"
-        if not isinstance(chunk, dict):
-            return f"a chunk is not an object: {data[:80]!r}"
-        if chunk.get("error") or chunk.get("object") == "error":
-            return f"error chunk under status 200, after {self.tokens} tokens: {_message(data)}"
-        count = _mapping(chunk.get("usage")).get("completion_tokens")
-        # Anything can stand there, a number of 400 digits too, and a rate is made of it.
-        self.counted = count if type(count) is int and 0 <= count < MAX_TOKENS else self.counted
-        choices = chunk.get("choices")
-        if isinstance(choices, list) and choices:
-            self._choice(_mapping(choices[0]))
-        return ""
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        self._stream, self.left = stream, 2 * HEAD_BYTES
 
-    def _choice(self, choice: Mapping[str, Any]) -> None:
-        delta = _mapping(choice.get("delta"))
-        text = _string(delta.get("content")) + _string(choice.get("text"))
-        # `reasoning_content` became `reasoning` in newer vLLM.
-        reasoning = _string(delta.get("reasoning")) or _string(delta.get("reasoning_content"))
-        self.text += text
-        self.reasoning += reasoning
-        self.chunks += bool(text or reasoning)
-        if self.first is None and (text or reasoning or choice.get("finish_reason")):
-            self.first = anyio.current_time() - self.started
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        data = await self._stream.read(min(max_bytes, READ_BYTES), timeout)
+        self.left -= len(data)
+        if self.left < 0:
+            raise httpcore.ReadError("it sends without end")
+        return data
 
-    @property
-    def tokens(self) -> int:
-        return self.chunks if self.counted is None else self.counted
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
 
-    def judge(self, expect: Mapping[str, Any]) -> str:
-        """Why a stream that came to its end is no answer, or nothing.
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
-        An empty text with a token is one: a lone token may be half a character, or the mark that opens the reasoning.
-        """
-        if not self.tokens:
-            return "an empty answer"
-        if expect.get("reasoning") is True and not self.reasoning:
-            return "the answer has no reasoning text"
-        wanted = expect.get("contains")
-        if isinstance(wanted, str) and wanted not in self.text:
-            return f"the answer does not contain {wanted!r}"
-        return ""
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        return _Wire(await self._stream.start_tls(ssl_context, server_hostname, timeout))
 
-    def completion(self, why: str) -> Completion:
-        return Completion(
-            ok=not why,
-            why=clause(why),
-            text=self.text,
-            tokens=self.tokens,
-            first_token_s=self.first,
-            seconds=anyio.current_time() - self.started,
-            reasoning=self.reasoning,
-        )
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
 
 
-def _message(body: str) -> str:
-    """The message of an error body, or how the body begins."""
-    try:
-        parsed = _mapping(json.loads(body))
-    except (ValueError, RecursionError):
-        parsed = {}
-    found = _mapping(parsed.get("error")).get("message") or parsed.get("message") or parsed.get("error")
-    return _string(found) or body.strip() or "no body"
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _string(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+class _Wires(httpcore.AnyIOBackend):
+    async def connect_tcp(self, *args: Any, **options: Any) -> httpcore.AsyncNetworkStream:
+        return _Wire(await super().connect_tcp(*args, **options))

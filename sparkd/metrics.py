@@ -1,4 +1,4 @@
-"""A `ClusterView` and counted events turned into the exporter's page: reads what is ready, waits for nothing."""
+"""What is counted where it happens, and a `ClusterView` turned into families of metrics: reads what is ready, waits for nothing."""
 
 from __future__ import annotations
 
@@ -7,21 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from sparkd.model.check import Status
 from sparkd.model.decision import Cause, FailureClass, Phase, State
 from sparkd.model.machine import Boot, Memory
 from sparkd.model.snapshot import EngineMetrics
 from sparkd.model.view import ClusterView
-from sparkd.status import status
-
-log = structlog.get_logger("sparkd.metrics")
 
 MINUTES = (1, 2, 5, 10, 20, 40, 60, 120, 300, 600, 900, 1200, 1800, 2700, 3600)
 """Buckets in seconds for phases and stages: a first boot of 40 minutes is normal."""
@@ -58,6 +52,8 @@ class Counters:
         )
         self._signatures: dict[str, set[str]] = {}
         self._known: set[str] = set()
+        self.counted = 0
+        """How often anything was counted."""
 
     def know(self, deployment: str, outage_s: float = 0.0) -> None:
         """Begin every counter of a deployment at 0: a rate over a first event needs the point before it.
@@ -69,10 +65,12 @@ class Counters:
         if deployment not in self._known:
             self._known.add(deployment)
             self._outage.labels(deployment).inc(max(0.0, outage_s))
+        self.counted += 1
 
     def started(self, deployment: str, cause: str) -> None:
         """One group start; `cause` is a `Cause`."""
         self._starts.labels(deployment, _one_of(cause, Cause)).inc()
+        self.counted += 1
 
     def failed(self, deployment: str, cls: str, signature: str) -> None:
         """One failure; `signature` is an id of sparkd's tables."""
@@ -81,95 +79,48 @@ class Counters:
         shown = signature if fits else "other"
         known.add(shown)
         self._failures.labels(deployment, _one_of(cls, FailureClass), shown).inc()
+        self.counted += 1
 
     def outage(self, deployment: str, seconds: float) -> None:
         """An outage that has ended, and that nobody asked for: how long it was down, not counting what nobody could tell."""
         self._outage.labels(deployment).inc(max(0.0, seconds))
+        self.counted += 1
 
     def phase(self, deployment: str, phase: str, seconds: float) -> None:
         """A phase that was left."""
         self._phases.labels(deployment, _one_of(phase, Phase)).observe(max(0.0, seconds))
+        self.counted += 1
 
     def stage(self, deployment: str, stage: str, seconds: float) -> None:
         """A start-up stage that is over."""
         self._stages.labels(deployment, stage if WORD.fullmatch(stage) else "other").observe(max(0.0, seconds))
+        self.counted += 1
 
     def canary(self, deployment: str, seconds: float, tokens_per_second: float | None = None) -> None:
         """A real completion that ended; its rate is shown from the view."""
         self._canaries.labels(deployment).observe(max(0.0, seconds))
+        self.counted += 1
 
     def loop(self, seconds: float) -> None:
         """One turn of the loop."""
         self._loop.observe(max(0.0, seconds))
+        self.counted += 1
 
     def notified(self, channel: str, outcome: str) -> None:
         """One notification, sent or given up."""
         self._notices.labels(channel, outcome).inc()
+        self.counted += 1
 
 
 def _one_of(value: str, known: Iterable[str]) -> str:
     return value if value in {str(one) for one in known} else "other"
 
 
-class Exporter:
-    """The page of /metrics."""
-
-    def __init__(self, view: Callable[[], ClusterView], counters: Counters) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(_Seen(view))
-        self._registry.register(_Counted(counters))
-
-    def page(self, accept: str) -> tuple[bytes, str]:
-        """(body, content type) in the format that the client's Accept header asks for."""
-        encode, content_type = choose_encoder(accept)
-        return encode(self._registry), content_type
-
-
-class _Counted(Collector):
-    """The counters without `_created`: in the plain format those would be metrics of their own."""
-
-    def __init__(self, counters: Counters) -> None:
-        self._counters = counters
-
-    def describe(self) -> Iterable[Metric]:
-        return ()
-
-    def collect(self) -> Iterator[Metric]:
-        for metric in self._counters.registry.collect():
-            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
-            yield metric
-
-
-class _Seen(Collector):
-    """Everything that is read off the view at the moment of the scrape."""
-
-    def __init__(self, view: Callable[[], ClusterView]) -> None:
-        self._view = view
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing: without this, registering would collect."""
-        return ()
-
-    def collect(self) -> Iterator[Metric]:
-        view = self._view()
-        try:
-            now = status(view)
-        except Exception:
-            log.exception("the status cannot be made; only counters are shown")
-            return
-        for part in PARTS:
-            try:
-                yield from part(view, now)
-            except Exception:
-                # One part that raises would take the whole page down, in the middle of the incident
-                # (prometheus/client_python#84); this is a boundary, like that of the API.
-                log.exception("a part of the metrics failed", part=repr(part))
-
-
 Json = Mapping[str, Any]
 
 
-def _gauge(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], Any]]) -> Metric:
+def gauge(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], Any]]) -> Metric:
+    """One family; rows are the values of its labels and a number. What is no number is left out."""
     family = GaugeMetricFamily(f"sparkd_{name}", text, labels=labels)
     for values, number in rows:
         if number is not None and abs(number) < 2**1000:  # more is no figure of anything, and fits no float
@@ -181,8 +132,6 @@ def _daemon(view: ClusterView, now: Json) -> Iterator[Metric]:
     build = Metric("sparkd_build", "The version that runs.", "info")
     build.add_sample("sparkd_build_info", {"version": view.daemon.version}, 1)
     yield build
-    age = view.at - view.snapshot.at if view.snapshot is not None else None
-    yield _gauge("snapshot_age_seconds", "Age of the last look at the nodes.", (), [((), age)])
 
 
 FIGURES: tuple[tuple[str, str, Callable[[Json], Any]], ...] = (
@@ -195,16 +144,16 @@ FIGURES: tuple[tuple[str, str, Callable[[Json], Any]], ...] = (
 
 def _deployments(view: ClusterView, now: Json) -> Iterator[Metric]:
     name, all_of_them = ("deployment",), now["deployments"]
-    yield _gauge(
+    yield gauge(
         "deployment_phase",
         "1 for the phase that a deployment is in.",
         ("deployment", "phase"),
         [((one["name"], str(phase)), one["phase"] == phase) for one in all_of_them for phase in Phase],
     )
     for metric, text, value in FIGURES:
-        yield _gauge(f"deployment_{metric}", text, name, [((one["name"],), value(one)) for one in all_of_them])
+        yield gauge(f"deployment_{metric}", text, name, [((one["name"],), value(one)) for one in all_of_them])
     rates = [((one["name"],), (one["canary"] or {}).get("tokens_per_second")) for one in all_of_them]
-    yield _gauge("canary_tokens_per_second", "Rate of the last real completion.", name, rates)
+    yield gauge("canary_tokens_per_second", "Rate of the last real completion.", name, rates)
 
 
 def _ranks(view: ClusterView, now: Json) -> Iterator[Metric]:
@@ -213,9 +162,9 @@ def _ranks(view: ClusterView, now: Json) -> Iterator[Metric]:
         ((one["name"], str(rank["rank"]), rank["node"]), rank) for one in now["deployments"] for rank in one["ranks"]
     ]
     known = [(values, rank["state"] in UP) for values, rank in rows if rank["state"] != "unknown"]
-    yield _gauge("rank_up", "1 while the rank's container runs; nothing while that is unknown.", labels, known)
+    yield gauge("rank_up", "1 while the rank's container runs; nothing while that is unknown.", labels, known)
     ages = [(values, rank["evidence_age_s"]) for values, rank in rows]
-    yield _gauge("rank_evidence_age_seconds", "Age of what is known of a rank.", labels, ages)
+    yield gauge("rank_evidence_age_seconds", "Age of what is known of a rank.", labels, ages)
 
 
 def _nodes(view: ClusterView, now: Json) -> Iterator[Metric]:
@@ -223,17 +172,17 @@ def _nodes(view: ClusterView, now: Json) -> Iterator[Metric]:
     reachable = [
         ((one["name"],), one["name"] in nodes and isinstance(nodes[one["name"]].boot, Boot)) for one in now["nodes"]
     ]
-    yield _gauge("node_reachable", "1 while the node answers.", ("node",), reachable)
+    yield gauge("node_reachable", "1 while the node answers.", ("node",), reachable)
     wall = view.snapshot.wall if view.snapshot is not None else 0.0
     boots = [((name,), round(wall - node.boot.uptime_s)) for name, node in nodes.items() if isinstance(node.boot, Boot)]
-    yield _gauge("node_boot_time_seconds", "When the node booted, as Unix time.", ("node",), boots)
+    yield gauge("node_boot_time_seconds", "When the node booted, as Unix time.", ("node",), boots)
     memory = [
         ((name, kind), getattr(node.memory, kind))
         for name, node in nodes.items()
         if isinstance(node.memory, Memory)
         for kind in Memory.__dataclass_fields__
     ]
-    yield _gauge("node_memory_bytes", "The one pool of memory, by use.", ("node", "kind"), memory)
+    yield gauge("node_memory_bytes", "The one pool of memory, by use.", ("node", "kind"), memory)
 
 
 CHECK_STATUS = {Status.OK: 0, Status.WARN: 1, Status.FAIL: 2, Status.UNKNOWN: 3}
@@ -248,20 +197,20 @@ def _checks(view: ClusterView, now: Json) -> Iterator[Metric]:
             key = (name, one.node or "", one.code)
             worst[key] = max(worst.get(key, 0), CHECK_STATUS[one.status])
     text = "What a check found: 0 ok, 1 warn, 2 fail, 3 unknown."
-    yield _gauge("check_status", text, ("deployment", "node", "check"), worst.items())
+    yield gauge("check_status", text, ("deployment", "node", "check"), worst.items())
 
 
 def _drift(view: ClusterView, now: Json) -> Iterator[Metric]:
     text = "In how much what runs differs from what worked; nothing where that is not known."
     rows = [((name, severity), count) for name, counts in view.drift.items() for severity, count in counts.items()]
-    yield _gauge("drift_findings", text, ("deployment", "severity"), rows)
+    yield gauge("drift_findings", text, ("deployment", "severity"), rows)
 
 
 def _engines(view: ClusterView, now: Json) -> Iterator[Metric]:
     views = view.snapshot.engines if view.snapshot is not None else {}
     read = {name: one.metrics for name, one in views.items() if isinstance(one.metrics, EngineMetrics)}
     requests = [((name, kind), getattr(one, kind)) for name, one in read.items() for kind in ("running", "waiting")]
-    yield _gauge("engine_requests", "Requests, as the engine counts them.", ("deployment", "state"), requests)
+    yield gauge("engine_requests", "Requests, as the engine counts them.", ("deployment", "state"), requests)
     tokens = CounterMetricFamily(
         "sparkd_engine_tokens", "Tokens, as the engine counts them.", labels=("deployment", "kind")
     )
@@ -270,9 +219,9 @@ def _engines(view: ClusterView, now: Json) -> Iterator[Metric]:
         tokens.add_metric((name, "generation"), one.generation_tokens)
     yield tokens
     cache = [((name,), one.kv_cache_usage) for name, one in read.items()]
-    yield _gauge("engine_kv_cache_usage_ratio", "Part of the KV cache in use.", ("deployment",), cache)
+    yield gauge("engine_kv_cache_usage_ratio", "Part of the KV cache in use.", ("deployment",), cache)
     accepted = [((name, str(at)), part) for name, one in read.items() for at, part in enumerate(one.acceptance)]
-    yield _gauge(
+    yield gauge(
         "spec_decode_acceptance_ratio", "Part of drafted tokens accepted.", ("deployment", "position"), accepted
     )
 

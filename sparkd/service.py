@@ -14,6 +14,7 @@ from sparkd import clock, difference, outages, systemd
 from sparkd.api import Conflict, Hub, Invalid, NotFound, Operation, Unread, Unusable, Unwritable
 from sparkd.checks.report import report
 from sparkd.cleaning import would_clean
+from sparkd.copies import Shown
 from sparkd.decide.rules import rule
 from sparkd.drifting.answers import Drifts
 from sparkd.errors import ConfigError, HostError
@@ -28,7 +29,6 @@ from sparkd.notify import Notifier, drifted, edges
 from sparkd.operations import VERBS, Wish, changed, conflict, progress
 from sparkd.rank_logs import RankLogs
 from sparkd.reloading import Reloading
-from sparkd.status import status
 from sparkd.supervisor import Supervisor
 
 CAPTURES = 5
@@ -42,6 +42,7 @@ class Service:
     def __init__(self, supervisor: Supervisor, notifier: Notifier, reloading: Reloading) -> None:
         self._supervisor, self._notifier, self._reloading = supervisor, notifier, reloading
         self._hub, self._wishes = Hub(), dict[str, Wish]()
+        self.shown = Shown(self.view)
         self._since = clock.wall()
         self._before: Mapping[str, Any] | None = None
         self._seen: Snapshot | None = None
@@ -100,7 +101,7 @@ class Service:
             for name, outcome in snapshot.outcomes.items():
                 if isinstance(outcome.value, Canary) and isinstance(outcome.action, SendCanary | WarmUp):
                     self._canaries[name] = outcome.value
-        shown = status(self.view())
+        shown = self.shown.picture(self.view()).found
         self._hub.publish("status", shown)
         notes = edges(self._before, shown, self._supervisor.cluster.policy.notice_after)
         for note in notes:
@@ -223,7 +224,7 @@ class Service:
     def outages(self, name: str | None) -> Mapping[str, Any]:
         return outages.listing(self._supervisor.journal.outages(), self._supervisor.states, clock.now(), name)
 
-    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Mapping[str, Any]]]]:
+    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self._hub.subscribe()
 
     def why(self, name: str) -> Mapping[str, Any]:

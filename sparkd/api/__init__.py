@@ -25,7 +25,8 @@ from sparkd.api.service import (
     Unwritable,
 )
 from sparkd.api.streams import Hub
-from sparkd.metrics import Counters, Exporter
+from sparkd.exporter import Exporter
+from sparkd.metrics import Counters
 from sparkd.model.config import Cluster
 
 __all__ = [
@@ -55,7 +56,7 @@ async def serve(
 
     `on_tcp` is told the TCP port once it is open. Raises SocketBusy or OSError when there can be no Unix socket.
     """
-    exporter = Exporter(service.view, counters)
+    exporter = Exporter(service.shown, counters)
     names = {"localhost", socket.gethostname(), *cluster.nodes}
     everywhere = frozenset(name.lower() for one in names for name in (one, f"{one}.local"))
     tcp = Gate(unix=False, names=everywhere, token_file=cluster.http.token_file)

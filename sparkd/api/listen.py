@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import grp
-import logging
 import os
-import resource
 import socket
 import stat
 from collections.abc import AsyncIterator, Callable
@@ -19,15 +17,12 @@ import anyio
 import structlog
 from aiohttp import web
 
+from sparkd.api.guests import Arrival, Guests, places
 from sparkd.errors import SparkdError
 
 log = structlog.get_logger("sparkd.api")
 
 GROUP = "sparkd"
-CONNECTIONS = 512
-"""On one listener, give or take a burst; more are closed at once, or one client could use up all file descriptors."""
-IDLE_S = 15.0
-"""A connection without a complete request for this long is closed (slow loris)."""
 RETRY_S = 15.0
 CLOSE_S = 0.5
 WATCH_S = 5.0
@@ -36,21 +31,9 @@ WATCH_S = 5.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOMEM)
 """Reasons that pass: for them there is no socket for a while, and supervision goes on."""
 
-QUIET = logging.getLogger("sparkd.api.aiohttp")
-"""What a client gets wrong is answered to it. aiohttp would also log it with a trace, and fill the journal as often as
-anybody likes."""
-QUIET.setLevel(logging.CRITICAL)
-
 
 class SocketBusy(SparkdError):
     """Somebody answers on the socket already."""
-
-
-class _Closed(asyncio.Protocol):
-    """For a connection too many."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
 
 
 def _prepare(path: Path) -> None:
@@ -199,31 +182,17 @@ async def tcp_server(app: web.Application, listen: str, started: Callable[[int],
 @asynccontextmanager
 async def _protocols(app: web.Application) -> AsyncIterator[Callable[[], asyncio.Protocol]]:
     """What asyncio calls for every connection."""
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        logger=QUIET,
-        auto_decompress=False,  # 300 MB in a request of 300 kB held up the loop for 0.7 s, and nobody has a use for it
-        keepalive_timeout=IDLE_S,
-        shutdown_timeout=CLOSE_S,
-    )
+    runner = web.AppRunner(app, shutdown_timeout=CLOSE_S)
     await runner.setup()
     server = runner.server
     assert server is not None  # setup makes it
-
-    places = _places()
+    guests = Guests(places())
 
     def accept() -> asyncio.Protocol:
-        return server() if len(server.connections) < places else _Closed()
+        return Arrival(guests, server)
 
     try:
         yield accept
     finally:
         with anyio.move_on_after(4 * CLOSE_S, shield=True):
             await runner.cleanup()
-
-
-def _places() -> int:
-    """Connections of one listener: with both full, half of the file descriptors must be left for the nodes."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return min(CONNECTIONS, limit // 4) if limit > 0 else CONNECTIONS

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import anyio
 from aiohttp import web
 
 from sparkd.api import captures, parse
-from sparkd.api.gate import HEADERS, Gate, answer, boundary, expect, peer_id
+from sparkd.api.gate import HEADERS, Gate, answer, boundary, expect, json_page, peer_id
 from sparkd.api.page import PAGE, PAGE_HEADERS
 from sparkd.api.service import Invalid, NotFound, Service
 from sparkd.api.streams import Places, event, line, relay
 from sparkd.checks import CHECKS
 from sparkd.checks.report import listing
 from sparkd.errors import SparkdError
+from sparkd.exporter import Exporter
 from sparkd.journal import as_json
-from sparkd.metrics import Exporter
-from sparkd.status import status
 
 BODY_BYTES = 64 * 1024
 BODY_S = 5.0
@@ -94,22 +94,23 @@ class Routes:
         """200 only while this deployment answers real requests, as far as a living loop knows."""
         view = self.service.view()
         name = parse.known_name(request.match_info["name"], (one.name for one in view.deployments), "deployment")
-        now = status(view)
+        now = self.service.shown.picture(view).found
         found = next(one for one in now["deployments"] if one["name"] == name)
         stale = view.daemon.loop_age_s > STALE_S
         said = f"sparkd has not looked for {view.daemon.loop_age_s:.0f} s" if stale else found["sentence"]
         body = {"schema": 1, "phase": found["phase"], "sentence": said}
         if found["serving"] and not stale:
             return answer(body)
-        wait = _retry_after(found, now["at"])
+        wait = _retry_after(found, view.wall)
         return answer({**body, "retry_after_s": wait}, 503, {"Retry-After": str(wait)})
 
     async def status(self, request: web.Request) -> web.Response:
-        return answer(status(self.service.view()))
+        now = self.service.view()
+        return json_page(self.service.shown.picture(now).page.served(now))
 
     async def nodes(self, request: web.Request) -> web.Response:
-        now = status(self.service.view())
-        return answer({"schema": 1, "at": now["at"], "nodes": now["nodes"]})
+        now = self.service.view()
+        return json_page(self.service.shown.picture(now).nodes.served(now))
 
     async def history(self, request: web.Request) -> web.Response:
         limit = parse.whole_number(request.query, "limit", 100, 1, 1000)
@@ -191,21 +192,22 @@ class Routes:
     # --------------------------------------------------------------------------------------------------------- follow
 
     async def events(self, request: web.Request) -> web.StreamResponse:
-        with self.places.take(peer_id(request)):
+        with self.places.take(peer_id(request.transport)):
             return await relay(request, "text/event-stream", self._events(), b": alive\n\n")
 
     async def _events(self) -> AsyncGenerator[bytes]:
         yield b"retry: 3000\n\n"
         async with self.service.subscribe() as messages:
-            yield event("status", status(self.service.view()))
-            async for kind, body in messages:
-                yield event(kind, {"schema": 1, **body})
+            now = self.service.view()
+            yield event("status", self.service.shown.picture(now).page.served(now))
+            async for message in messages:
+                yield message
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
         name = self._name(request)
         tail = parse.whole_number(request.query, "tail", 200, 1, 10_000)
         follow = parse.truth(request.query, "follow")
-        with self.places.take(peer_id(request)):
+        with self.places.take(peer_id(request.transport)):
             return await relay(request, "application/x-ndjson", self._lines(name, tail, follow), b"\n")
 
     async def _lines(self, name: str, tail: int, follow: bool) -> AsyncGenerator[bytes]:
@@ -264,12 +266,12 @@ def _generation(request: web.Request) -> int:
     return parse.whole_number(request.match_info, "generation", 0, 0, 2**31)
 
 
-def _retry_after(deployment: dict[str, object], at: str) -> int:
+def _retry_after(deployment: Mapping[str, Any], at: float) -> int:
     """Seconds until asking again may be worth it: the planned restart, or the end of the start under way."""
     start, planned = deployment["start"], deployment["next"]
     wait: float | None = None
     if isinstance(start, dict):
         wait = start["eta_s"]
     elif isinstance(planned, dict):
-        wait = (datetime.fromisoformat(planned["at"]) - datetime.fromisoformat(at)).total_seconds()
+        wait = datetime.fromisoformat(planned["at"]).timestamp() - at
     return min(max(math.ceil(5 if wait is None else wait), RETRY_S[0]), RETRY_S[1])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from sparkd.copies import Shown
 from sparkd.errors import SparkdError
 from sparkd.journal import Event
 from sparkd.model.view import ClusterView
@@ -124,6 +125,11 @@ class Drifts(Protocol):
 class Service(Protocol):
     """The daemon as the API sees it. Nothing here waits for a node; raised Refusals become answers."""
 
+    @property
+    def shown(self) -> Shown:
+        """The status, made once for all who ask; its `view` is this service's."""
+        ...
+
     def view(self) -> ClusterView:
         """All that is known now."""
         ...
@@ -148,8 +154,8 @@ class Service(Protocol):
         """The JSON object of `ctl history --outages`, of one deployment or of all."""
         ...
 
-    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Mapping[str, Any]]]]:
-        """(`status` or `event`, JSON object) as they come; ends for a listener that is too slow (see `Hub`)."""
+    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Server-sent events (`status` and `event`) as they come; ends for a listener that is too slow (see `Hub`)."""
         ...
 
     def logs(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:

@@ -18,8 +18,6 @@ from sparkd.api.service import Busy
 
 log = structlog.get_logger("sparkd.api")
 
-Message = tuple[str, Mapping[str, Any]]
-
 QUEUED = 128
 """Messages that may wait for one listener; beyond that it is cut off and may come again."""
 BEAT_S = 10.0
@@ -34,21 +32,24 @@ class Hub:
     """Hands every published message to all who listen now."""
 
     def __init__(self) -> None:
-        self._listeners: set[MemoryObjectSendStream[Message]] = set()
+        self._listeners: set[MemoryObjectSendStream[bytes]] = set()
 
     def publish(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Never waits: a listener whose queue is full is let go."""
+        """Never waits: a listener whose queue is full is let go. Encoded once, however many listen."""
+        if not self._listeners:
+            return
+        message = event(kind, line({"schema": 1, **body}), body.get("id"))
         for send in tuple(self._listeners):
             try:
-                send.send_nowait((kind, body))
+                send.send_nowait(message)
             except (anyio.WouldBlock, anyio.BrokenResourceError):
                 self._listeners.discard(send)
                 send.close()
 
     @asynccontextmanager
-    async def subscribe(self) -> AsyncIterator[AsyncIterator[Message]]:
-        """Messages from now on; the iterator ends when this listener is too slow."""
-        send, receive = anyio.create_memory_object_stream[Message](QUEUED)
+    async def subscribe(self) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Server-sent events from now on; the iterator ends when this listener is too slow."""
+        send, receive = anyio.create_memory_object_stream[bytes](QUEUED)
         self._listeners.add(send)
         try:
             with receive:
@@ -77,10 +78,10 @@ class Places:
             self._taken += Counter()  # forgets clients at zero
 
 
-def event(kind: str, body: Mapping[str, Any]) -> bytes:
-    """One server-sent event."""
-    number = f"id: {body['id']}\n" if "id" in body else ""
-    return f"{number}event: {kind}\ndata: {line(body).decode()}\n".encode()
+def event(kind: str, body: bytes, id: object = None) -> bytes:
+    """One server-sent event; the body is a line of JSON."""
+    number = b"" if id is None else f"id: {id}\n".encode()
+    return number + f"event: {kind}\ndata: ".encode() + body + b"\n"
 
 
 def line(body: Mapping[str, Any]) -> bytes:

@@ -15,6 +15,7 @@ import anyio
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from sparkd.bounds import Steps
 from sparkd.clause import clause
 from sparkd.errors import HostError, Late, NodeRefused, NotOwner, ProtocolMismatch, Unreachable
 from sparkd.hosts.host import Host
@@ -198,8 +199,9 @@ class _Line:
     async def exchange(self, request: bytes, take: Callable[[Answer], bool]) -> None:
         self.busy, self.heard = True, False
         await self._stream.send(request)
-        last, left = False, MAX_ANSWER_BYTES
+        last, left, steps = False, MAX_ANSWER_BYTES, Steps()
         while not last:
+            await steps.step()
             line = await self._received.receive_until(b"\n", MAX_LINE_BYTES)
             left -= len(line)
             if left < 0:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from sparkd import http
+from sparkd import bounds, http
 from sparkd.boundary import bounded
 from sparkd.engines import ENGINES, base_url
 from sparkd.errors import SparkdError
@@ -57,7 +57,8 @@ class EngineLook:
             text = await http.metrics_text(base, DEADLINE_S)
         except SparkdError as error:
             return self.unknowns.unknown(deployment.nodes[0], key, str(error), "timeout")
-        read = bounded("metrics page", ENGINES[deployment.engine].metrics, text)
+        parse = ENGINES[deployment.engine].metrics
+        read = await bounds.parsed(lambda page: bounded("metrics page", parse, page), text)
         if isinstance(read, Unread):
             return self.unknowns.unknown(deployment.nodes[0], key, read.why, "unreadable")
         self.unknowns.known(deployment.nodes[0], key)

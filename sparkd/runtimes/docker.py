@@ -19,6 +19,7 @@ import anyio
 import structlog
 from aiodocker.containers import DockerContainer
 
+from sparkd.bounds import Steps
 from sparkd.errors import DockerError, HostError
 from sparkd.model.rank import LABEL_DEPLOYMENT, RankSpec
 from sparkd.model.snapshot import Container
@@ -238,7 +239,9 @@ class DockerRuntime:
             response = await stream(docker, "events", {"filters": json.dumps(EVENTS), **since})
         try:
             with understood(self._node, "hearing events"):
+                steps = Steps()
                 while line := await response.content.readline():
+                    await steps.step()
                     nanoseconds = int(json.loads(line)["timeNano"])
                     self._last_event = f"{nanoseconds // 10**9}.{nanoseconds % 10**9:09}"
                     wake()

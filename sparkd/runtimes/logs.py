@@ -9,6 +9,8 @@ from datetime import datetime
 
 import aiohttp
 
+from sparkd.bounds import Steps
+
 STREAMS = {0: "stdin", 1: "stdout", 2: "stderr"}
 HEADER = struct.Struct(">BxxxL")
 MAX_FRAME_BYTES = 1 << 20
@@ -27,31 +29,54 @@ class LogLine:
 
 async def lines(content: aiohttp.StreamReader) -> AsyncIterator[LogLine]:
     """Joins what Docker cut at 16 KiB, up to 64 Ki characters a line. Raises ValueError for what is no log."""
-    unfinished: dict[str, LogLine] = {}
+    unfinished: dict[str, _Unfinished] = {}
     async for stream, frame in frames(content):
         line = _line(stream, frame)
-        if before := unfinished.pop(stream, None):
-            line = replace(before, text=(before.text + line.text)[:MAX_LINE])
-        if frame.endswith(b"\n"):
+        if (begun := unfinished.get(stream)) is not None:
+            begun.add(line.text)
+        elif frame.endswith(b"\n"):
             yield line
+            continue
         else:
-            unfinished[stream] = line
-    for line in unfinished.values():
-        yield line
+            unfinished[stream] = begun = _Unfinished(line, [line.text], len(line.text))
+        if frame.endswith(b"\n"):
+            yield unfinished.pop(stream).line()
+    for begun in unfinished.values():
+        yield begun.line()
+
+
+@dataclass(slots=True)
+class _Unfinished:
+    """A line that came in parts; they are joined once."""
+
+    first: LogLine
+    parts: list[str]
+    size: int
+
+    def add(self, text: str) -> None:
+        if self.size < MAX_LINE:
+            self.parts.append(text)
+            self.size += len(text)
+
+    def line(self) -> LogLine:
+        return replace(self.first, text="".join(self.parts)[:MAX_LINE])
 
 
 async def frames(content: aiohttp.StreamReader) -> AsyncIterator[tuple[str, bytes]]:
     """Every frame is one message of the log; containers with a terminal have none, there every line counts as one."""
+    steps = Steps()
     header = await _exactly(content, HEADER.size)
     if header and (header[0] not in STREAMS or header[1:4] != b"\0\0\0"):
         yield "stdout", header + await content.readline()
         while line := await content.readline():
+            await steps.step()
             yield "stdout", line
         return
     while header:
         kind, length = HEADER.unpack(header)
         if length > MAX_FRAME_BYTES:
             raise ValueError(f"a log frame of {length} bytes")
+        await steps.step()
         yield STREAMS[kind], await content.readexactly(length)
         header = await _exactly(content, HEADER.size)
 

@@ -31,6 +31,7 @@ from .many import many
 from .mute import mute
 from .scale import SCALES, Scale
 from .standing import idle, memory
+from .steps import steps
 from .table import Row, Verdict, as_json, judged, table
 
 BENCHMARKS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
@@ -41,6 +42,7 @@ BENCHMARKS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "checks": checks,
     "drift": drift,
     "mute": mute,
+    "steps": steps,
     "growth": growth,
     "many": many,
 }

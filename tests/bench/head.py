@@ -6,9 +6,12 @@ real daemon pays for is in what is measured, and nothing else. Only the ranks th
 
 from __future__ import annotations
 
+import json
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from sparkd.runtimes.docker import DockerRuntime
 from sparkd.runtimes.shim import ShimRuntime
 
 from .clocks import Clocks, docker_socket
+from .longest import Longest
 from .sshd import KNOWN_HOSTS
 
 
@@ -76,6 +80,7 @@ class FastNode(DemoNode):
 
 def main(folder: str) -> int:
     layout = load(Path(folder))
+    signal.signal(signal.SIGUSR1, partial(_measure, Longest(), layout.folder / "steps.json"))
     clocks = Clocks.load(layout)
     node_client = DemoNode
     if clocks.gap_s is not None:
@@ -91,6 +96,16 @@ def main(folder: str) -> int:
 
     runs = _with(deployment(layout), config.cluster.policy, clocks)
     return daemon.serve(replace(config, deployments=(runs,)), reach)
+
+
+def _measure(longest: Longest, file: Path, *_: object) -> None:
+    """Begin to measure the steps of the loop, or end and tell."""
+    if not longest.begun:
+        longest.begin()
+        return
+    partly = file.with_suffix(".part")
+    partly.write_text(json.dumps(longest.end()), "utf-8")
+    partly.rename(file)
 
 
 def _with(deployment: Deployment, policy: Policy, clocks: Clocks) -> Deployment:

@@ -24,6 +24,8 @@ class Scale:
     mute_cycles: int = 12
     growth_cycles: int = 6000
     looks: int = 10
+    flood_s: float = 20.0
+    """Of each kind of client that means harm."""
 
     @property
     def quick(self) -> bool:
@@ -40,6 +42,7 @@ QUICK = Scale(
     mute_cycles=3,
     growth_cycles=200,
     looks=3,
+    flood_s=3.0,
 )
 NORMAL = Scale(name="normal")
 FULL = Scale(name="full", settle_s=600.0, pairs=100, requests=2000, mute_cycles=120, growth_cycles=CYCLES_PER_DAY)

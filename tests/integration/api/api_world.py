@@ -16,6 +16,7 @@ import anyio
 from sparkd import clock, outages
 from sparkd.api import Conflict, Drifts, Hub, NotFound, Operation, Unusable, Unwritable, serve
 from sparkd.checks.report import report
+from sparkd.copies import Shown
 from sparkd.errors import DockerMute
 from sparkd.journal import Event
 from sparkd.metrics import Counters
@@ -137,6 +138,9 @@ class Daemon:
     events: list[Event] = field(default_factory=list)
     saved: Path = Path("/nowhere")
 
+    def __post_init__(self) -> None:
+        self.shown = Shown(self.view)
+
     def view(self) -> ClusterView:
         return self.look()
 
@@ -163,7 +167,7 @@ class Daemon:
     def outages(self, name: str | None) -> Mapping[str, Any]:
         return outages.listing((), self.look().states, clock.now(), name)
 
-    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Mapping[str, Any]]]]:
+    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self.hub.subscribe()
 
     async def logs(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:

@@ -385,9 +385,10 @@ async def test_a_taken_tcp_port_does_not_end_the_daemon(monkeypatch: pytest.Monk
 def place_app(daemon: Daemon) -> Any:
     from sparkd.api.gate import Gate
     from sparkd.api.routes import Routes
-    from sparkd.metrics import Counters, Exporter
+    from sparkd.exporter import Exporter
+    from sparkd.metrics import Counters
 
-    return Routes(daemon, Exporter(daemon.view, Counters()), Gate(unix=False)).app()
+    return Routes(daemon, Exporter(daemon.shown, Counters()), Gate(unix=False)).app()
 
 
 async def test_a_reload_is_for_those_who_may_write_and_says_every_problem() -> None:

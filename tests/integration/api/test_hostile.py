@@ -13,28 +13,34 @@ import subprocess
 import time
 import zlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
+import aiohttp
 import anyio
 import anyio.to_thread
 import pytest
 import structlog
 from aiohttp import web
 
-from sparkd.api import gate, listen, routes, streams
+from sparkd.api import gate, guests, listen, routes, streams
+from sparkd.model.view import ClusterView
 
 from ..waiting import until
-from .api_world import Place, running
+from .api_world import Daemon, Place, running
 
 
 @asynccontextmanager
-async def raw(place: Place, count: int = 1, first: bytes = b"") -> AsyncIterator[list[socket.socket]]:
-    """Plain TCP connections that have said `first`."""
+async def raw(
+    place: Place, count: int = 1, first: bytes = b"", address: str = "127.0.0.1"
+) -> AsyncIterator[list[socket.socket]]:
+    """Plain TCP connections from this address of the machine that have said `first`."""
 
     def connect() -> socket.socket:
-        one = socket.create_connection(("127.0.0.1", place.port), timeout=10)
-        one.sendall(first)
+        one = socket.create_connection(("127.0.0.1", place.port), timeout=10, source_address=(address, 0))
+        with suppress(ConnectionError):  # it may be closed already
+            one.sendall(first)
         one.setblocking(False)
         return one
 
@@ -77,10 +83,22 @@ async def works(place: Place, times: int = 1) -> float:
     return longest
 
 
+async def answers(place: Place, address: str = "127.0.0.1") -> bool:
+    """Does a new client at this address of the machine get an answer over TCP?"""
+    connector = aiohttp.TCPConnector(local_addr=(address, 0))
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{place.port}", connector=connector) as session:
+        try:
+            async with session.get("/healthz") as answer:
+                return answer.status == 200
+        except aiohttp.ClientConnectionError:
+            return False
+
+
 async def test_three_hundred_slow_lorises_hold_up_nobody_and_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listen, "IDLE_S", 1.0)
+    monkeypatch.setattr(guests, "IDLE_S", 1.0)
     async with running() as place:
         async with raw(place, 300, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Slow: ") as lorises:
+            await until("the first of them have had their time", lambda: answers(place), 20)
             assert await works(place, 5) < 5.0
             for one in lorises:
                 assert b"200" not in await ended(one)
@@ -89,7 +107,7 @@ async def test_three_hundred_slow_lorises_hold_up_nobody_and_are_closed(monkeypa
 
 async def test_a_loris_that_drips_is_closed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte now and then must not count as life."""
-    monkeypatch.setattr(listen, "IDLE_S", 1.0)
+    monkeypatch.setattr(guests, "IDLE_S", 1.0)
     async with running() as place, raw(place, 1, b"GET / HTTP/1.1\r\nX: ") as [one]:
         with anyio.fail_after(20):
             while True:
@@ -102,14 +120,65 @@ async def test_a_loris_that_drips_is_closed_too(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_connections_beyond_the_limit_are_closed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listen, "CONNECTIONS", 20)
-    async with running() as place, raw(place, 60, b"GET / HTTP/1.1\r\n") as many:
+    monkeypatch.setattr(guests, "CONNECTIONS", 20)
+    async with running() as place, AsyncExitStack() as opened:
+        for number in range(2, 6):  # four clients take all that there is
+            await opened.enter_async_context(raw(place, 5, b"GET / HTTP/1.1\r\n", f"127.0.0.{number}"))
+        [one_more] = await opened.enter_async_context(raw(place, 1))
+        assert await ended(one_more, 5.0) == b""
         async with place.unix() as local, local.get("/healthz") as answer:
             assert answer.status == 200  # the limit is for each listener
-        closed = 0
-        for one in many[30:]:
-            closed += await ended(one) == b""
-        assert closed == 30
+
+
+async def test_one_client_gets_a_part_of_the_places_and_its_newest_connections_have_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What opens connections without end behind an address must not lock out the others there, nor those elsewhere."""
+    monkeypatch.setattr(guests, "CONNECTIONS", 20)
+    monkeypatch.setattr(guests, "GRACE_S", 0.0)
+    async with running() as place, raw(place, 60, b"GET / HTTP/1.1\r\n") as many:
+        for one in many[:55]:
+            assert await ended(one, 5.0) == b""
+        with pytest.raises(BlockingIOError):
+            many[55].recv(1)
+        assert await answers(place)
+        assert await ended(many[55], 5.0) == b""
+        assert await answers(place, "127.0.0.2")
+
+
+async def test_a_connection_has_time_for_an_answer_before_its_place_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guests, "CONNECTIONS", 20)
+    monkeypatch.setattr(guests, "GRACE_S", 3600.0)
+    async with running() as place, raw(place, 6) as many:
+        assert await ended(many[5], 5.0) == b""
+        for one in many[:5]:
+            one.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert (await ended(one)).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_pipelined_requests_are_taken_up_one_by_one_as_their_answers_leave() -> None:
+    """Sixty requests in one packet of a client that does not read are no sixty answers in memory."""
+    begun = 0
+
+    class Counting(Daemon):
+        def view(self) -> ClusterView:
+            nonlocal begun
+            begun += 1
+            view = super().view()
+            return replace(view, cluster="x" * 8_000_000)  # more than both sockets hold
+
+    request = b"GET /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    big = request.replace(b"nodes", b"status")
+    async with running(Counting()) as place, raw(place, 1, big * 60) as [one]:
+        await until("the first is answered", lambda: begun >= 1)
+        assert await answers(place)  # its own turn comes after that of all who are served
+        first = begun
+        for _ in range(20):
+            assert await answers(place)
+        assert begun - first == 20  # those asked just now, and none of the sixty
+        assert one.recv(15) == b"HTTP/1.1 200 OK"
+    async with running() as place, raw(place, 1, request * 60 + b"GET / HTTP/1.0\r\n\r\n") as [one]:
+        assert (await ended(one)).count(b"HTTP/1.1 200 OK") == 60
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -327,4 +396,4 @@ def test_two_full_listeners_leave_half_of_the_descriptors(
     limit: int, places: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (limit, limit))
-    assert listen._places() == places
+    assert guests.places() == places

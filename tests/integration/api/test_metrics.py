@@ -20,7 +20,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
-from sparkd.metrics import Counters, Exporter
+from sparkd.copies import Shown
+from sparkd.exporter import Exporter
+from sparkd.metrics import Counters
 from sparkd.model.machine import Boot, Memory
 from sparkd.model.view import ClusterView
 
@@ -85,7 +87,7 @@ def samples(text: str) -> dict[str, float]:
 
 
 def test_every_metric_of_the_interface_has_its_type_and_labels() -> None:
-    body, content_type = Exporter(a_view, counted()).page(OPENMETRICS)
+    body, content_type = Exporter(Shown(a_view), counted()).page(OPENMETRICS)
     assert content_type.startswith("application/openmetrics-text")
     found = {one.name: one for one in openmetrics(body.decode())}  # type: ignore[no-untyped-call]
     assert set(found) == set(NAMES)
@@ -96,7 +98,7 @@ def test_every_metric_of_the_interface_has_its_type_and_labels() -> None:
 
 
 def test_values_are_what_the_view_says() -> None:
-    body, content_type = Exporter(a_view, counted()).page("text/plain")
+    body, content_type = Exporter(Shown(a_view), counted()).page("text/plain")
     assert content_type.startswith("text/plain")
     found = samples(body.decode())
     assert found['sparkd_deployment_serving{"deployment": "ds4-flash"}'] == 1
@@ -124,7 +126,7 @@ def test_labels_never_come_from_the_text_of_logs() -> None:
         one.failed("ds4-flash", "transient", f"signature-{number}")
     one.failed("ds4-flash", "made up", "free text \n from a log")
     one.started("ds4-flash", "whim")
-    text = Exporter(a_view, one).page("")[0].decode()
+    text = Exporter(Shown(a_view), one).page("")[0].decode()
     assert text.count("sparkd_failures_total{") <= 202
     assert "free text" not in text
     assert 'class="other"' in text
@@ -144,7 +146,7 @@ def test_one_part_that_fails_does_not_take_the_page_down() -> None:
         object.__setattr__(one.snapshot, "engines", Broken())
         return one
 
-    text = Exporter(view, counted()).page("")[0].decode()
+    text = Exporter(Shown(view), counted()).page("")[0].decode()
     assert "sparkd_deployment_serving" in text
     assert "sparkd_engine_requests" not in text
 
@@ -159,7 +161,7 @@ def test_a_node_with_figures_that_are_none_costs_no_counter(figure: float) -> No
     odd = replace(seen, memory=Memory(*[10**400] * 6), boot=replace(seen.boot, uptime_s=figure))
     view = replace(view, snapshot=replace(view.snapshot, nodes={**view.snapshot.nodes, "spark1": odd}))
     counters.started("ds4-flash", "boot")
-    page = Exporter(lambda: view, counters).page("")[0].decode()
+    page = Exporter(Shown(lambda: view), counters).page("")[0].decode()
     assert 'sparkd_group_starts_total{cause="boot",deployment="ds4-flash"} 1.0' in page
 
 
@@ -169,7 +171,7 @@ def test_before_the_first_look_the_page_is_there() -> None:
         object.__setattr__(one, "snapshot", None)
         return one
 
-    found = samples(Exporter(view, Counters()).page("")[0].decode())
+    found = samples(Exporter(Shown(view), Counters()).page("")[0].decode())
     assert found['sparkd_node_reachable{"node": "spark1"}'] == 0
     assert not any(name.startswith("sparkd_rank_up") for name in found)
 
@@ -183,7 +185,7 @@ def promtool(*argv: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed (Debian package prometheus)")
 def test_promtool_finds_nothing_to_say_about_the_page() -> None:
-    page = Exporter(a_view, counted()).page("")[0]
+    page = Exporter(Shown(a_view), counted()).page("")[0]
     checked = promtool("check", "metrics", input=page)
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, b"")
 
@@ -254,7 +256,7 @@ def test_the_alert_rules_fire_when_they_should(tmp_path: Path) -> None:
 def test_the_rules_ask_only_for_metrics_that_exist() -> None:
     text = (DEPLOY / "sparkd.rules.yml").read_text()
     asked = set(re.findall(r"\bsparkd_\w+", text))
-    page = Exporter(a_view, counted()).page("")[0].decode()
+    page = Exporter(Shown(a_view), counted()).page("")[0].decode()
     assert asked
     assert all(f"\n{name}" in page for name in asked), asked
 

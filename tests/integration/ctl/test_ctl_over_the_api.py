@@ -19,6 +19,7 @@ import pytest
 
 from sparkd import outages
 from sparkd.api import SOCKET, Conflict, Drifts, Hub, NotFound, Operation, Unwritable, serve
+from sparkd.copies import Shown
 from sparkd.journal import Event, as_json
 from sparkd.metrics import Counters
 from sparkd.model.config import Cluster, Http, Paths
@@ -60,6 +61,9 @@ class Scripted:
     events: list[Event] = field(default_factory=lambda: [happened(1, "first"), happened(2, "second")])
     hub: Hub = field(default_factory=Hub)
 
+    def __post_init__(self) -> None:
+        self.shown = Shown(self.view)
+
     def view(self) -> ClusterView:
         return self.now
 
@@ -87,7 +91,7 @@ class Scripted:
         ended = replace(over, ended=NOW - 900, ended_wall=WALL - 900, answered=14)
         return outages.listing([("ds4-flash", ended)], self.now.states, NOW, name)
 
-    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Mapping[str, Any]]]]:
+    def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self.hub.subscribe()
 
     async def logs(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -243,7 +244,8 @@ async def test_a_reset_in_mid_stream(engine: Engine) -> None:
 
 
 async def test_an_endless_answer_is_cut_off(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MAX_BODY_BYTES", 10_000)
+    for name in ("PAGE", "STREAM"):
+        monkeypatch.setattr(http, name, replace(getattr(http, name), total_bytes=10_000))
     engine.streams("data: " + "x" * 20_000)
     assert (await complete(engine)).why == "the answer is longer than 10000 bytes"
     engine.answers("/metrics", 200, "x" * 20_000)
