@@ -18,5 +18,4 @@ def changed(layout: Layout) -> Deployment:
 
 
 if __name__ == "__main__":
-    vars(head)["deployment"] = changed
-    sys.exit(head.main(sys.argv[1]))
+    sys.exit(head.main(sys.argv[1], changed))
