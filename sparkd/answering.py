@@ -28,6 +28,8 @@ class Completion:
     first_token_s: float | None = None
     seconds: float = 0.0
     reasoning: str = ""
+    late: bool = False
+    """It failed for want of time alone."""
 
 
 @dataclass(slots=True)
@@ -88,7 +90,7 @@ class Answer:
             return f"the answer does not contain {wanted!r}"
         return ""
 
-    def completion(self, why: str) -> Completion:
+    def completion(self, why: str, *, late: bool = False) -> Completion:
         """The end of it; without a `why` it is a good one."""
         return Completion(
             ok=not why,
@@ -98,6 +100,7 @@ class Answer:
             first_token_s=self.first,
             seconds=anyio.current_time() - self.started,
             reasoning="".join(self.reasoning),
+            late=late,
         )
 
 

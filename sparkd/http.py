@@ -100,15 +100,15 @@ async def complete(
     `expect`: `reasoning: true` wants a reasoning text, `contains: TEXT` wants that text in the answer.
     `token` is sent as bearer token, for an engine that was started with VLLM_API_KEY.
     """
-    answer = Answer(anyio.current_time())
+    answer, late = Answer(anyio.current_time()), False
     try:
         with _as_host_errors(base_url), own_time.fail_after(deadline_s):
             why = await _read(f"{base_url}{path}", body, token, answer) or answer.judge(expect or {})
     except Late:
-        why = f"not finished within {deadline_s:g} s"
+        why, late = f"not finished within {deadline_s:g} s", True
     except HostError as error:
         why = error.why
-    return answer.completion(why)
+    return answer.completion(why, late=late)
 
 
 async def aclose() -> None:

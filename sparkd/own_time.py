@@ -31,7 +31,7 @@ def fail_after(limit_s: float) -> Iterator[None]:
             else:
                 scope.cancel()
 
-        timer = loop.call_later(0, tick, 0.0)
+        timer = loop.call_later(step_s, tick, step_s)
         try:
             yield
         finally:

@@ -65,9 +65,7 @@ def deployment_status(view: ClusterView, deployment: Deployment | BrokenDeployme
     ranks = [rank_status(view, deployment, state, *place) for place in _places(view, deployment)]
     if isinstance(deployment, BrokenDeployment):
         return _common(view, deployment, state, ranks, serving=False) | _broken(view, deployment)
-    serving = _serving(state, ranks, view.at, deployment.policy.suspect_after) and (
-        state.outage is None or state.outage.unread_only
-    )
+    serving = _serving(state, ranks)
     pending = view.pending.get(deployment.name, Pending())
     changed = bool(pending.changes) or (bool(state.digest) and state.digest != deployment.digest)
     return _common(view, deployment, state, ranks, serving) | {
@@ -158,14 +156,12 @@ def _hold(name: str, hold: Hold) -> Json:
     }
 
 
-def _serving(state: State, ranks: list[Json], at: float, suspect_after: float) -> bool:
+def _serving(state: State, ranks: list[Json]) -> bool:
     """Answers real requests as far as anybody knows: they do not fail, no rank is proven gone. Unread changes nothing."""
     serves = state.phase is Phase.SERVE or (state.phase is Phase.PAUSED and state.before is Phase.SERVE)
-    failing = state.watch.canary_failing_since if state.watch.gap_until is None else None
-    looked_at = state.looked_at if state.looked_at is not None else at
-    suspected = failing is not None and looked_at - failing >= suspect_after
-    fails = suspected or state.watch.not_answering
-    return serves and not fails and not any(rank["state"] in GONE for rank in ranks)
+    down = state.outage is not None and not state.outage.unread_only
+    gone = any(rank["state"] in GONE for rank in ranks)
+    return serves and not (state.watch.not_answering or down or gone)
 
 
 def _serving_since(view: ClusterView, state: State) -> str | None:

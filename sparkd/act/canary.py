@@ -56,8 +56,18 @@ async def _complete(
     token = await key(hands)
     done = await http.complete(base_url(hands.deployment, hands.cluster.nodes), path, body, timeout_s, expect, token)
     found = rate(done.tokens, done.first_token_s, done.seconds) if done.ok else None
-    why = _refused(hands.deployment) if done.why.startswith(http.UNAUTHORIZED) else done.why
-    return Canary(generation, sent_at, clock.now(), done.ok, why, done.tokens, done.first_token_s, found)
+    refused = done.why.startswith(http.UNAUTHORIZED)
+    return Canary(
+        generation,
+        sent_at,
+        clock.now(),
+        done.ok,
+        why=_refused(hands.deployment) if refused else done.why,
+        tokens=done.tokens,
+        first_token_s=done.first_token_s,
+        tokens_per_second=found,
+        kind="key" if refused else "late" if done.late else "",
+    )
 
 
 async def key(hands: Hands) -> str | None:

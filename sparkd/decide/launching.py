@@ -20,10 +20,13 @@ WARM_UP_AGAIN_S = 15.0
 """Between two warm-up requests: an engine that refuses them is not asked every cycle."""
 WARM_UP_AT_LEAST_S = 60.0
 """The first warm-up may take this long even with the start-up budget gone: a pause or an unread node can use it up."""
+AFTER_GAP_S = 60.0
+"""A start is not given up on one look after a gap: the engine may have become ready meanwhile, and its answer be late."""
 
 
 def start_ranks(case: Case) -> Decision:
     """Start the ranks of this phase, then go on to the next phase, or wait for the engine to become ready."""
+    case = _sighted(case)
     waiting = waiting_for_unread(case, "starting")
     if waiting is not None:
         return waiting
@@ -44,6 +47,14 @@ def start_ranks(case: Case) -> Decision:
     if following:
         return decide(case.enter(following[0]), f"started; next is {following[0].value}", "next-stage")
     return _wait_until_ready(case)
+
+
+def _sighted(case: Case) -> Case:
+    """With this look's gaps in its watch. What a warm-up met before or in one says nothing: it is asked again at once."""
+    watch = health.sighted(case, case.state.watch)
+    if watch.gap_until == case.now:
+        watch = replace(watch, canary_at=None)
+    return replace(case, state=replace(case.state, watch=watch))
 
 
 def _stage_index(case: Case) -> int:
@@ -116,7 +127,8 @@ def start_budget_s(case: Case) -> float:
 
 def _too_late(case: Case) -> Decision | None:
     limit = start_budget_s(case)
-    if case.now - _started_at(case) < limit:
+    gap = case.state.watch.gap_until
+    if case.now - _started_at(case) < limit or (gap is not None and case.now - gap < AFTER_GAP_S):
         return None
     kind = Kind(FailureClass.TRANSIENT, "start-timeout", "did not become ready")
     last = case.state.stage or "none"
@@ -139,6 +151,7 @@ def warmup(case: Case) -> Decision:
     canary = outcome.value if outcome is not None and isinstance(outcome.value, Canary) else None
     if canary is not None and canary.ok and canary.generation == case.state.generation:
         return serve_from_now(case, canary)
+    case = _sighted(case)
     waiting = waiting_for_unread(case, "warming up")
     if waiting is not None:
         return waiting

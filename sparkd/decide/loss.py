@@ -10,7 +10,7 @@ from sparkd.decide.case import Case, decide, duration, names
 from sparkd.decide.classify import Kind
 from sparkd.decide.failing import fail
 from sparkd.decide.group import rebooted, shutting_down
-from sparkd.model.decision import Cause, Decision, Failure, FailureClass, Phase
+from sparkd.model.decision import Cause, Decision, Failure, FailureClass, Phase, State
 from sparkd.model.machine import Boot
 from sparkd.model.snapshot import Unknown
 
@@ -68,6 +68,13 @@ def lost_ranks(case: Case, owed: frozenset[int]) -> list[int]:
     # On a node that a person declared lost nothing is there, whether it had got so far or not.
     expected = owed | {rank for rank in case.ranks if case.node_of(rank) in case.group.lost}
     return sorted((rank for rank in case.ranks if _ended(case, rank, rank in expected)), key=telling)
+
+
+def proven_gone(case: Case, state: State) -> list[int]:
+    """Those of a group that served that are seen to be gone, while another node may be unread and nothing is done about it."""
+    if case.group.newest > state.generation:
+        return []  # what runs is younger than what the journal knows of
+    return [rank for rank in lost_ranks(case, frozenset(case.ranks)) if case.node_of(rank) not in case.group.unread]
 
 
 def _ended(case: Case, rank: int, owed: bool) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from sparkd.decide.case import Case, duration, names
 from sparkd.decide.group import shutting_down
-from sparkd.decide.loss import lost_ranks
+from sparkd.decide.loss import proven_gone
 from sparkd.model.decision import Cause, Decision, Failure, Phase, State, Watch
 from sparkd.model.outage import OPERATOR, PASSING, SYMPTOMS, UNREAD, Outage
 
@@ -88,9 +88,7 @@ def _taken_down(case: Case, decision: Decision) -> Seen:
 
 def _rank_gone(case: Case, state: State) -> Seen | None:
     """A rank is seen to be gone while nothing is done about it yet: its node shuts down, or another cannot be read."""
-    if case.group.newest > state.generation:
-        return None  # what runs is younger than what the journal knows of
-    gone = [rank for rank in lost_ranks(case, frozenset(case.ranks)) if case.node_of(rank) not in case.group.unread]
+    gone = proven_gone(case, state)
     if not gone:
         return None
     failing = state.watch.canary_failing_since
@@ -106,7 +104,7 @@ def _blind(case: Case, state: State) -> Seen | None:
     why = case.group.unread.get(head)
     if why is None or state.phase is Phase.PAUSED:
         return None
-    known = (state.watch.canary_at, state.watch.tokens_at)
+    known = (None if state.watch.unsent else state.watch.canary_at, state.watch.tokens_at)
     last = max((at for at in known if at is not None), default=state.since)
     since = max(why.since, last)
     patience = case.deployment.health.canary_after + case.policy.canary_timeout

@@ -8,7 +8,7 @@ from sparkd.decide import watch as health
 from sparkd.decide.case import Case, decide, duration, unread_words
 from sparkd.decide.classify import Kind
 from sparkd.decide.failing import fail
-from sparkd.decide.loss import loss
+from sparkd.decide.loss import loss, proven_gone
 from sparkd.decide.teardown import clear_stale
 from sparkd.model.action import SendCanary
 from sparkd.model.decision import Decision, FailureClass, State, Watch
@@ -18,10 +18,10 @@ def serve(case: Case) -> Decision:
     """Facts first, then the clocks. A node that cannot be read ends nothing, and the rest is watched on meanwhile."""
     if case.group.unread:
         return _half_blind(case)
-    end = loss(case, case.ranks) or clear_stale(case)
+    end = loss(case, case.ranks)
     if end is not None:
         return end
-    watch = health.observed(case, case.state.watch)
+    watch = health.observed(case, health.unasked(case, case.state.watch))
     case = replace(case, state=_forgive(case, replace(case.state, watch=watch)))
     verdict = health.verdict(case, watch)
     if verdict is not None:
@@ -30,13 +30,17 @@ def serve(case: Case) -> Decision:
         text = f"{evidence.text}, for {duration(case.now - since)} ({health.canary_words(watch)})"
         down = _not_answering_since(watch, since)
         return fail(case, kind, text, cause=evidence.cause, evidence=health.details(case), since=down)
+    canary = _canary(case, watch)
+    stale = _clear_stale(case, watch, canary)
     for said, code, holds in (
         ("not answering", "not-answering", watch.not_answering),
         ("not sure that it serves", "suspect", health.suspect(case, watch)),
     ):
         if holds:
-            return decide(case.state, f"{said}: {health.doubts(case, watch)}", code, _canary(case, watch))
-    return decide(case.state, f"serving (generation {case.state.generation})", "serving", _canary(case, watch))
+            return decide(
+                case.state, f"{said}: {health.doubts(case, watch)}", code, canary or (stale.actions if stale else ())
+            )
+    return stale or decide(case.state, f"serving (generation {case.state.generation})", "serving", canary)
 
 
 def _half_blind(case: Case) -> Decision:
@@ -44,12 +48,15 @@ def _half_blind(case: Case) -> Decision:
     watch = health.observed(case, case.state.watch)
     state = replace(case.state, watch=watch)
     said, code = f"serving as far as can be seen: {unread_words(case)}", "node-unknown"
-    if watch.not_answering:
+    gone = proven_gone(case, case.state)
+    if gone:
+        said = f"not serving: rank {gone[0]} on {case.node_of(gone[0])} is gone; {unread_words(case)}"
+    elif watch.not_answering:
         said, code = f"not answering: {health.doubts(case, watch)}; {unread_words(case)}", "not-answering"
     elif health.suspect(case, watch):
         said = f"{said}; {health.doubts(case, watch)}"
     # Also with the head's node unread: its engine is asked over another way, and an answer is all there is to know then.
-    actions = _canary(case, watch) if case.node_of(0) not in case.group.lost else []
+    actions = _canary(case, watch) if case.node_of(0) not in case.group.lost and 0 not in gone else []
     return decide(state, f"{said}; nothing is started or stopped until it can be read", code, actions)
 
 
@@ -58,12 +65,20 @@ def _canary(case: Case, watch: Watch) -> list[SendCanary]:
     return [SendCanary(case.state.generation, case.policy.canary_timeout)] if due else []
 
 
+def _clear_stale(case: Case, watch: Watch, canary: list[SendCanary]) -> Decision | None:
+    """Only while nothing is asked and nothing is wrong: one that cannot be removed would keep canaries from being sent."""
+    asks = bool(canary) or case.deployment.name in case.snapshot.busy
+    return None if asks or watch.canary_failing_since is not None else clear_stale(case)
+
+
 def _not_answering_since(watch: Watch, since: float) -> float:
     """The outage began with the first failed request, not with the verdict on it."""
     return min(since, watch.canary_failing_since) if watch.canary_failing_since is not None else since
 
 
 def _forgive(case: Case, state: State) -> State:
-    """Half an hour of serving forgets earlier failures (DESIGN 7)."""
+    """Half an hour of serving forgets earlier failures (DESIGN 7), unless requests fail just then."""
+    if state.watch.canary_failing_since is not None:
+        return state
     serving = case.now - (state.serving_since if state.serving_since is not None else case.now)
     return replace(state, failures=0, resource_tries=0) if serving >= case.policy.backoff.reset_after else state

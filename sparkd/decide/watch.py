@@ -106,6 +106,21 @@ def late(since: float | None, snapshot: Snapshot, policy: Policy, now: float) ->
     return since is not None and now - since > LATE_PERIODS * policy.period + snapshot.took_s
 
 
+def unasked(case: Case, watch: Watch) -> Watch:
+    """While requests fail and no canary that counts ends in its time, nobody looks whether they still do: a gap as well."""
+    ended, policy = watch.canary_at, case.policy
+    overdue = PROBE_AGAIN_S + policy.canary_timeout + LATE_PERIODS * policy.period
+    silent = watch.canary_failing_since is not None and ended is not None and case.now - ended > overdue
+    return after_gap(watch, case.now) if silent or watch.unsent else watch
+
+
+def sighted(case: Case, watch: Watch) -> Watch:
+    """Marked, where this look or the one before did not show every node of the group."""
+    blind = bool(case.group.unread)
+    marked = after_gap(watch, case.now) if blind or watch.blind else watch
+    return replace(marked, blind=blind)
+
+
 def after_gap(watch: Watch, until: float, *, late: bool = False) -> Watch:
     """What is still known of a generation when a gap in the looks has ended, or goes on."""
     asked = replace(watch, gap_until=until, failed_first=None, failed_last=None)
@@ -121,16 +136,12 @@ def observed(case: Case, watch: Watch) -> Watch:
     A node that cannot be read stops no clock of the others, but silence on the fabric counts only while its node can be
     read otherwise: else it is simply away.
     """
-    blind = bool(case.group.unread)
-    watch = progressed(case, watch)
-    if blind or watch.blind:
-        watch = after_gap(watch, case.now)
+    watch = sighted(case, progressed(case, watch))
     stuck = _still_stuck(watch, stuck_ranks(case))
-    silent = bool(silent_peers(case)) and not blind
+    silent = bool(silent_peers(case)) and not watch.blind
     exception = watch.exception_since is not None or _exception_logged(case)
     return replace(
         watch,
-        blind=blind,
         dead_since=_dead_since(case, watch.dead_since),
         exception_since=_clock(watch.exception_since, exception, case.now),
         stuck_since=_clock(watch.stuck_since if set(stuck) & set(watch.stuck) else None, bool(stuck), case.now),
@@ -146,8 +157,13 @@ def _clock(since: float | None, there: bool, now: float) -> float | None:
 
 
 def _dead_since(case: Case, since: float | None) -> float | None:
-    """503 or a refused connection. An answer that is merely late says neither yes nor no, and nothing after a gap."""
+    """503 or a refused connection. An answer that is merely late says neither yes nor no, and nothing after a gap.
+
+    With the head's node unread that clock does not run: a node that boots refuses too.
+    """
     view = case.view
+    if case.node_of(0) in case.group.unread:
+        return None
     if view is not None and isinstance(view.health, Unknown):
         return None if case.late else since
     return _clock(since, view is not None and view.health in (503, None), case.now)
@@ -190,7 +206,7 @@ def after_canary(watch: Watch, outcome: Outcome, generation: int) -> Watch:
     if outcome.ok:
         return watch
     if outcome.code != "timeout":  # it was never sent: our own trouble
-        return replace(watch, canary_at=outcome.ended_at, unsent=outcome.error)
+        return replace(watch, canary_at=outcome.ended_at, unsent=f"no canary can be sent: {outcome.error}")
     # The action itself ran out of time: nobody saw an answer, and when it was sent is not known.
     return _failing(watch, outcome.ended_at, outcome.ended_at)
 
@@ -198,7 +214,10 @@ def after_canary(watch: Watch, outcome: Outcome, generation: int) -> Watch:
 def _after(watch: Watch, canary: Canary) -> Watch:
     if canary.ok:
         return replace(_cleared(watch), canary_at=canary.ended_at)
-    if watch.late_until is not None and canary.sent_at < watch.late_until:
+    if canary.kind == "key":  # the engine answers; that it refuses our key is our own trouble
+        return replace(watch, canary_at=canary.ended_at, unsent=canary.why)
+    slept = watch.late_until is not None and canary.sent_at < watch.late_until
+    if slept and canary.kind != "late":  # for that one only time in which sparkd ran was counted
         return replace(watch, canary_at=None)  # sparkd slept over its answer: the next one is due at once
     failing = _failing(watch, canary.sent_at, canary.ended_at)
     if watch.gap_until is None or canary.sent_at < watch.gap_until:
@@ -283,7 +302,7 @@ def doubts(case: Case, watch: Watch) -> str:
     if watch.exception_since is not None and not any("worker-exception" in one or "engine-dead" in one for one in said):
         said.append("a rank logged an exception")
     if watch.unsent:
-        said.append(f"no canary can be sent: {watch.unsent}")
+        said.append(watch.unsent)
     if watch.canary_failing_since is not None:
         said.append(_failing_words(watch, duration(case.now - watch.canary_failing_since)))
     return "; ".join(said)

@@ -15,6 +15,7 @@ import anyio
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from sparkd import own_time
 from sparkd.bounds import Steps
 from sparkd.clause import clause
 from sparkd.errors import HostError, Late, NodeRefused, NotOwner, ProtocolMismatch, Unreachable
@@ -110,7 +111,7 @@ class NodeClient:
         request = self._request(op="probe", probes=asked, deadline_s=deadline_s * (1 - MARGIN))
         missing = Unreadable("failed", "the node service left it out")
         try:
-            with anyio.fail_after(deadline_s):
+            with own_time.fail_after(deadline_s):
                 await self._exchange(request, collected.take)
         except TimeoutError:
             missing = Unreadable("timeout", f"no answer in {deadline_s:g} s")
@@ -134,7 +135,7 @@ class NodeClient:
             return True
 
         try:
-            with anyio.fail_after(deadline_s):
+            with own_time.fail_after(deadline_s):
                 await self._exchange(self._request(op=op, args=args, deadline_s=deadline_s * (1 - MARGIN)), take)
         except TimeoutError:
             raise Late(self._host.name, f"{op} did not end in {deadline_s:g} s") from None

@@ -125,7 +125,7 @@ class Watch:
     canary_failures: int = 0
     """In a row: an answer or a token ends them."""
     unsent: str = ""
-    """Why the last canary could not even be sent (its secret cannot be read): that says nothing of the engine."""
+    """Why the last canary says nothing of the engine, in one clause: it could not be sent, or was sent with a wrong key."""
     blind: bool = False
     """The last look was part of a gap: a node was unread, or it came late."""
     gap_until: float | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from sparkd.model.action import Action
 from sparkd.model.check import Checked
@@ -149,6 +150,8 @@ class Canary:
     tokens: int = 0
     first_token_s: float | None = None
     tokens_per_second: float | None = None
+    kind: Literal["", "late", "key"] = ""
+    """Of a failure: no answer within the deadline of our own running time, or the engine wants another key than we have."""
 
 
 @dataclass(frozen=True, slots=True)

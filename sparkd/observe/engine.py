@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from sparkd import bounds, http
+from sparkd import bounds, clock, http
 from sparkd.boundary import bounded
 from sparkd.engines import ENGINES, base_url
 from sparkd.errors import SparkdError
@@ -19,6 +19,8 @@ from sparkd.observe.unknowns import NodeAccess, Unknowns
 
 STAGE_LINES, FINDING_LINES = 60, 200
 DEADLINE_S = 3.0
+SURVIVED_PERIODS = 2
+"""Tokens that are seen to have moved can have done so a period ago, just before the engine died."""
 
 
 @dataclass(slots=True)
@@ -28,16 +30,20 @@ class EngineLook:
     unknowns: Unknowns
 
     async def look(self, deployment: Deployment, state: State, views: Mapping[str, NodeView]) -> EngineView | None:
-        """None while no head of the current generation runs."""
-        head = _container(views, deployment, state, 0)
-        if state.phase not in ASK_ENGINE or head is None or not head.alive:
+        """None while no head of the current generation runs.
+
+        One that served is asked also while its node cannot be read: tokens that move are all there is to know then.
+        """
+        head, node = _container(views, deployment, state, 0), deployment.nodes[0]
+        hidden = state.phase is Phase.SERVE and views[node].unread_for(deployment.runtime) is not None
+        if state.phase not in ASK_ENGINE or not (hidden if head is None else head.alive):
             return None
-        base, node = base_url(deployment, self.cluster.nodes), deployment.nodes[0]
+        base = base_url(deployment, self.cluster.nodes)
         health = await self._health(base, node)
         return EngineView(
             health=health,
             metrics=await self._metrics(base, deployment) if health == 200 else None,
-            stage=await self._stage(deployment, head, views, health) if state.phase in STARTING else None,
+            stage=await self._stage(deployment, head, views, health) if head and state.phase in STARTING else None,
             log_findings=await self._findings(deployment, state, views)
             if state.phase is Phase.SERVE and state.watch.suspicious
             else (),
@@ -79,7 +85,7 @@ class EngineLook:
         found: dict[int, list[str]] = {}
 
         async def read(rank: int, node: str, container: Container) -> None:
-            lines = await self._log(node, container, FINDING_LINES)
+            lines = await self._log(node, container, FINDING_LINES, self._since(state, views[node]))
             findings = bounded(f"the log of rank {rank}", ENGINES[deployment.engine].findings, lines)
             found[rank] = [f"{rank}:{finding}" for finding in (() if isinstance(findings, Unread) else findings)]
 
@@ -90,11 +96,18 @@ class EngineLook:
                     group.start_soon(read, rank, node, container)
         return tuple(one for rank in sorted(found) for one in found[rank])
 
-    async def _log(self, node: str, container: Container, lines: int) -> list[str]:
+    def _since(self, state: State, view: NodeView) -> float | None:
+        """When the log begins to tell of now, by its node's own clock: what was printed before tokens moved was survived."""
+        moved = state.watch.tokens_at
+        if moved is None or isinstance(view.boot, Unknown) or not view.boot.now:
+            return None
+        return view.boot.now - (clock.now() - moved) - SURVIVED_PERIODS * self.cluster.policy.period
+
+    async def _log(self, node: str, container: Container, lines: int, since: float | None = None) -> list[str]:
         runtime = self.access[node].runtimes[container.runtime]
         try:
             with anyio.fail_after(DEADLINE_S):
-                return [line.text for line in await runtime.logs(container.id, lines, None)]
+                return [line.text for line in await runtime.logs(container.id, lines, since)]
         except (SparkdError, TimeoutError):
             return []  # a log that cannot be read is no evidence; the next look asks again
 

@@ -10,17 +10,16 @@ from typing import Any
 
 import aiodocker
 import aiohttp
-import anyio
 from aiohttp.http_exceptions import HttpProcessingError
 
+from sparkd import own_time
 from sparkd.bounds import Steps
 from sparkd.errors import DockerError, DockerMute
 from sparkd.runtimes.refusals import Refused
 
 CONNECT_S = 4.0
-TIMEOUT = aiohttp.ClientTimeout(total=90.0, sock_connect=CONNECT_S)
-"""aiodocker's default is none at all. The deadline that counts is around each call; this is the net below it."""
-ENDLESS = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+"""The deadline that counts is around each call, in our own running time: aiohttp's would pass while sparkd stood still."""
 MAX_ANSWER_BYTES = 4 << 20
 """Two thousand containers, read in 40 ms, in which nothing else runs (`bounds.parsed` says why). Without a limit an answer that
 never ends took 900 MB in 2 s."""
@@ -70,7 +69,7 @@ class Connection:
         """Raises DockerMute, DockerRefused, DockerError without a connection, and what `socket` raises."""
         docker: aiodocker.Docker | None = None
         try:
-            with understood(self._node, what, f"{deadline_s:g} s"), anyio.fail_after(deadline_s):
+            with understood(self._node, what, f"{deadline_s:g} s"), own_time.fail_after(deadline_s):
                 docker = await self._client()
                 yield docker
         except aiodocker.DockerError as error:
@@ -155,7 +154,7 @@ async def listed(docker: aiodocker.Docker, path: str, params: Mapping[str, str])
 
 async def stream(docker: aiodocker.Docker, path: str, params: Mapping[str, str]) -> aiohttp.ClientResponse:
     """An answer that is read as it comes; the caller closes it. aiodocker's readers hide breaks, times and streams."""
-    response = await docker.session.get(await address(docker, path), params=params, timeout=ENDLESS)
+    response = await docker.session.get(await address(docker, path), params=params, timeout=TIMEOUT)
     if response.status < 400:
         return response
     try:

@@ -81,6 +81,11 @@ class Node:
         self.run(["install", "-D", "-m", f"{mode:o}", "/dev/stdin", f"{path}.new"], input=text)
         self.run(["mv", f"{path}.new", path])
 
+    def add_user(self, name: str) -> None:
+        """A person with a home, unless there is one by that name."""
+        if self.run(["id", name], check=False).returncode != 0:
+            self.run(["useradd", "--create-home", name])
+
     def read(self, path: str) -> str:
         """The whole text of a file. Raises LabError when there is none."""
         return self.run(["cat", path]).stdout

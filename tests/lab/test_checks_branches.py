@@ -97,6 +97,7 @@ def prepared(fast: Daemon) -> Iterator[Daemon]:
         node.write("/proc/driver/nvidia/version", VERSION.format(driver="580.95.05"))
         node.run(["systemctl", "restart", "sparkd-node.service"])  # its view of /proc is of its own start
         node.docker("tag", ENGINE_IMAGE, IMAGE)
+        node.add_user("ranks")  # whom `bare` names
     fast.lab.configure(files())
     fast.head.run(["systemctl", "restart", "sparkd.service"], timeout_s=60)
     yield fast

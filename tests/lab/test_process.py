@@ -29,8 +29,7 @@ def prepare(node: Node) -> None:
     """A user, who may read the model; and a systemd that has memory controllers, which the mounts of its boot hid."""
     node.run(["cp", "-rT", "/lab/model", MODEL])
     node.run(["chmod", "-R", "a+rX", MODEL])
-    if node.run(["id", USER], check=False).returncode != 0:
-        node.run(["useradd", "--create-home", USER])
+    node.add_user(USER)
     node.run(["systemctl", "daemon-reexec"])
 
 
@@ -349,7 +348,7 @@ def test_what_is_not_there_is_named_and_it_goes_on_by_itself_when_it_is(alone: D
         node.run(["ln", "-sfn", "/lab/fast/sparkd/demo/engine/vllm", command])
     alone.wait("the user to be named", held(f"user {user}, who runs the ranks, does not exist on spark1"), 30)
     for node in alone.lab.nodes:
-        node.run(["useradd", "--create-home", user])
+        node.add_user(user)
     alone.wait_serving()
     alone.ctl("stop", NAME, "--yes", "--wait", timeout_s=90)
 

@@ -180,7 +180,8 @@ class Driver:
         outcomes = {self.cluster.deployment.name: self.outcome} if self.outcome is not None else {}
         self._found_again(looked)
         self.highest = max([self.highest, *_labels(looked)])
-        snapshot = replace(looked, outcomes=outcomes)
+        busy = {self.cluster.deployment.name: self.deed[0]} if self.deed is not None else {}
+        snapshot = replace(looked, outcomes=outcomes, busy=busy)
         self.sight.look(snapshot, self.outcome, self.cluster.now, self.policy.period)
         self.outcome = None
         for _ in range(CHAIN):

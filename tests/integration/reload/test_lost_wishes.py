@@ -33,7 +33,9 @@ async def loaded(folder: Path) -> Ledger:
 async def folder(tmp_path: Path) -> Path:
     """Two deployments that start by themselves; one of them was stopped by a person, of the other nothing was ever said."""
     (tmp_path / "deployments").mkdir()
-    cluster = CLUSTER.format(folder=tmp_path).replace(f"run: {tmp_path}/run", "run: /run/sparkd")  # sockets have short paths
+    cluster = CLUSTER.format(folder=tmp_path).replace(
+        f"run: {tmp_path}/run", "run: /run/sparkd"
+    )  # sockets have short paths
     (tmp_path / "sparkd.yaml").write_text(cluster)
     for number, name in enumerate(NAMES):
         ports = f"port: {8000 + number}\nmaster_port: {29600 + number}\n"

@@ -177,7 +177,19 @@ outages = st.builds(
     unread_since=st.sampled_from((None, NOW - 100)),
 )
 watches = st.builds(
-    Watch, *[st.one_of(st.none(), st.floats(0, 40)), moments, moments, moments, st.integers(0, 3)], *[moments] * 3
+    Watch,
+    tokens=st.one_of(st.none(), st.floats(0, 40)),
+    tokens_at=moments,
+    canary_at=moments,
+    canary_failing_since=moments,
+    canary_failures=st.integers(0, 3),
+    unsent=st.sampled_from(("", "no canary can be sent: no such file")),
+    blind=st.booleans(),
+    gap_until=moments,
+    late_until=moments,
+    dead_since=moments,
+    exception_since=moments,
+    silent_since=moments,
 )
 states = st.builds(
     State,

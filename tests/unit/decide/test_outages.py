@@ -219,6 +219,11 @@ def test_while_nobody_can_tell_it_is_unread_and_not_down() -> None:
     )
 
 
+def test_a_canary_that_could_not_be_sent_is_no_look_at_it() -> None:
+    unsent = replace(IDLE, canary_at=NOW + 299, unsent="no canary can be sent: no such file")
+    assert goes_on(after(serving(watch=unsent), SPARK1_AWAY, NOW + 300)).code == "unread"
+
+
 def test_a_worker_that_cannot_be_read_leaves_nobody_in_doubt() -> None:
     look = seen(node("spark1", container(0)), away("spark2"), engine=HEALTHY)
     assert after(serving(watch=IDLE), look, NOW + 500).state.outage is None

@@ -33,7 +33,7 @@ from .world import (
     node,
     process,
     seen,
-    state,
+    serving,
 )
 
 
@@ -146,7 +146,7 @@ def test_stale_ranks_go_without_disturbing_the_start() -> None:
     look = seen(
         node("spark1", container(0)), node("spark2", container(1), replace(container(0, 0), id="old")), engine=HEALTHY
     )
-    for before in (HEAD, WARMUP, state(Phase.SERVE)):
+    for before in (HEAD, WARMUP, serving()):
         decision = decide(before, look)
         assert (decision.reason, decision.state.phase) == ("stale-rank", before.phase)
         assert [one.container for one in decision.actions[0].targets] == ["old"]  # type: ignore[union-attr]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from monsters import MONSTERS, checked
 
 from sparkd.drift.argv import read_argv
 from sparkd.drift.difference import Difference, Severity
@@ -13,6 +12,8 @@ from sparkd.drift.form import RankForm, Side
 from sparkd.drift.known_good import as_yaml
 from sparkd.engines.flags import shipped
 from sparkd.facts import units
+
+from .monsters import MONSTERS, checked
 
 
 @pytest.mark.parametrize("monster", MONSTERS, ids=lambda text: repr(text[:12]))

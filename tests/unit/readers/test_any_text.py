@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from monsters import DIGITS, MONSTERS, checked
 
 import sparkd.engines
 import sparkd.facts
 from sparkd.engines import ENGINES
 from sparkd.facts import FactError
 from sparkd.model.printed import document
+
+from .monsters import DIGITS, MONSTERS, checked
 
 TESTS = Path(__file__).parents[2]
 RECORDED = {

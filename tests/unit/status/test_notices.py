@@ -136,7 +136,7 @@ def test_what_nobody_could_tell_is_no_news() -> None:
 
 
 def test_a_suspected_engine_is_down_before_anything_is_done_about_it() -> None:
-    suspected = replace(SERVING, watch=Watch(canary_failing_since=NOW - 200))
+    suspected = replace(SERVING, watch=Watch(canary_failing_since=NOW - 200, canary_failures=2))
     assert kinds(shown(SERVING), shown(suspected), shown(SERVING)) == ["down", "recovered"]
     assert kinds(shown(SERVING), shown(suspected), shown(FAILED), shown(AGAIN)) == ["down", "recovered"]
 

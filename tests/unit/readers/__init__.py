@@ -1,0 +1,1 @@
+"""Readers of what nodes and engines print."""
