@@ -35,7 +35,7 @@ def reboot(case: Case) -> Decision | None:
 def _as_failure(case: Case, what: str, nodes: Iterable[str]) -> Failure:
     """What `why` names from now on. It is counted nowhere: neither for the pause nor for the budget."""
     boots = {node: boot for node in nodes if isinstance(boot := case.group.views[node].boot, Boot)}
-    evidence = tuple(f"{node} has been up for {duration(boot.uptime_s)}" for node, boot in boots.items())
+    evidence = tuple(f"{node} has been up for {duration(boot.up_s)}" for node, boot in boots.items())
     return Failure(
         case.state.generation,
         FailureClass.TRANSIENT,
@@ -49,7 +49,7 @@ def _as_failure(case: Case, what: str, nodes: Iterable[str]) -> Failure:
 
 def _booted_at(case: Case, nodes: Iterable[str]) -> float:
     """When the group ended at the latest: the node was down before it booted."""
-    uptimes = [boot.uptime_s for node in nodes if isinstance(boot := case.group.views[node].boot, Boot)]
+    uptimes = [boot.up_s for node in nodes if isinstance(boot := case.group.views[node].boot, Boot)]
     started = case.state.started_at if case.state.started_at is not None else case.now
     return max(case.now - max(uptimes), min(started, case.now))
 

@@ -132,7 +132,13 @@ def _begun(case: Case, state: State, seen: Seen) -> Outage:
         text=seen.text,
         cls=seen.cls,
         unread_since=began if seen.answers is None else None,
+        unwatched=_unwatched(case, began),
     )
+
+
+def _unwatched(case: Case, began: float) -> bool:
+    """It began before this sparkd did: both nodes lost power, and sparkd with them."""
+    return case.state.phase is Phase.ADOPTING and began < case.state.since
 
 
 def _not_before(case: Case, since: float) -> float:
@@ -168,7 +174,8 @@ def _explained(case: Case, outage: Outage, seen: Seen) -> Outage:
     if not better:
         return outage
     began = min(outage.began, _not_before(case, seen.since))
-    named = replace(outage, code=seen.code, text=seen.text, cls=seen.cls)
+    unwatched = outage.unwatched or _unwatched(case, began)
+    named = replace(outage, code=seen.code, text=seen.text, cls=seen.cls, unwatched=unwatched)
     return replace(named, began=began, began_wall=outage.began_wall - (outage.began - began))
 
 

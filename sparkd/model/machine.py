@@ -22,6 +22,11 @@ class Boot:
     def identity(self) -> str:
         return f"{self.boot_id}:{self.pid1_ticks}"
 
+    @property
+    def up_s(self) -> float:
+        """Since its PID 1 started: a node that is a container has the uptime of the machine below it."""
+        return max(0.0, self.uptime_s - self.pid1_ticks / self.clk_tck)
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:

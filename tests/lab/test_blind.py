@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from datetime import datetime
+from typing import Any
 
 import pytest
 
 from .driver import FAST_POLICY, NAME, REAL_POLICY, Daemon, Load, audit, cluster, deployment, since
-from .faults import fabric_cut, freeze, kill, mgmt_cut
+from .faults import fabric_cut, freeze, kill, mgmt_cut, power_cut
 from .nodes import Lab
 
 OFTEN = {"period": 2, "canary_timeout": 4, "silent_after": 60, "stuck_after": 60}
 # Requests that fail are acted on after the ten minutes that people have, or after one, so that twelve minutes of standing
-# still are seventy seconds; the engine in the lab's own time is well again at once after a cut.
+# still are seventy seconds. The fast engine is well again when TCP next tries, up to half a minute after a cut.
 TEN_MINUTES, ONE_MINUTE, QUICK = (
     {**OFTEN, "stalled_after": 600},
     {**OFTEN, "stalled_after": 60},
-    {**OFTEN, "stalled_after": 15},
+    {**OFTEN, "stalled_after": 40},
 )
 
 
@@ -99,7 +102,7 @@ def test_sparkd_stopped_for_longer_than_a_verdict_takes_ends_nothing(
 ) -> None:
     """SIGSTOP after one failed canary. The first look after it once took the standstill for requests that fail."""
     daemon: Daemon = request.getfixturevalue(which)
-    stopped_s = 72.0 if daemon.real else 20.0
+    stopped_s = 72.0 if daemon.real else 45.0
     before = daemon.wait_serving()
     head = daemon.engine_pid(0, "VLLM::EngineCore")
     with freeze(daemon.head, head):
@@ -118,3 +121,44 @@ def test_sparkd_stopped_for_longer_than_a_verdict_takes_ends_nothing(
     assert len(daemon.kinds("failed")) == 0
     kill(daemon.head, sparkd)
     daemon.wait_serving()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("which", ["quick", real("one_minute")])
+def test_both_nodes_lose_power_and_the_outage_is_told_right(which: str, request: pytest.FixtureRequest) -> None:
+    """One record: sparkd itself was away, a reboot is the cause, and what was down counts from before the boot."""
+    daemon: Daemon = request.getfixturevalue(which)
+    before = daemon.wait_serving()
+    recorded = len(outages(daemon))
+    off = time.time()
+    late = power_cut(daemon.worker)
+    power_cut(daemon.head).undo()
+    late.undo()
+    booted = time.time()
+    after = daemon.wait_serving(after=before["generation"], deadline_s=400)
+    [one] = outages(daemon)[recorded:]
+    assert (one["cause"]["code"], one["generation"], one["answered"], one["asked"], one["unwatched"]) == (
+        "rebooted",
+        before["generation"],
+        after["generation"],
+        False,
+        True,
+    )
+    assert off - 5 <= unix(one["began"]) <= booted, (
+        "not an outage of an earlier day, and not only since sparkd looks again"
+    )
+    assert unix(one["ended"]) <= time.time()
+    assert one["down_s"] == pytest.approx(one["seconds"] - one["unread_s"], abs=0.2)
+    [told] = [line for line in daemon.ctl("history", "--outages").stdout.splitlines() if "(rebooted)" in line][-1:]
+    assert "rebooted" in told
+    assert after["last_failure"]["signature"] == "rebooted"
+    assert "rebooted" in daemon.ctl("why").stdout
+    audit(daemon.history())
+
+
+def outages(daemon: Daemon) -> list[dict[str, Any]]:
+    return list(json.loads(daemon.ctl("history", "--outages", "--json").stdout)["outages"])
+
+
+def unix(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()

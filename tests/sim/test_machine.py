@@ -308,6 +308,7 @@ class Supervised(RuleBasedStateMachine):
         assert serves()
 
 
+@pytest.mark.timeout(300)  # a minute alone, more beside the lab
 def test_what_must_hold_holds_in_20000_steps() -> None:
     COUNTED["steps"] = 0
     run_state_machine_as_test(Supervised, settings=settings.get_profile("ci"))

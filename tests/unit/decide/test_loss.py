@@ -128,7 +128,7 @@ def test_a_node_that_is_going_down_still_serves() -> None:
     assert decide(serving(), look).reason == "serving"
 
 
-BOOTED = Boot("spark2-boot2", 10, 40.0)
+BOOTED = Boot("spark2-boot2", 0, 40.0)
 
 
 @pytest.mark.parametrize("phase", [Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP, Phase.SERVE])
@@ -154,7 +154,7 @@ def test_the_outage_of_a_reboot(before: dict[str, Any], since: float) -> None:
 
 
 def test_two_nodes_that_rebooted() -> None:
-    look = seen(node("spark1", boot=Boot("spark1-boot2", 10, 200.0)), young("spark2"))
+    look = seen(node("spark1", boot=Boot("spark1-boot2", 0, 200.0)), young("spark2"))
     decision = decide(serving(), look)
     assert (decision.sentence[:31], began(decision)) == ("spark1 and spark2 rebooted; sta", NOW - 200)
 

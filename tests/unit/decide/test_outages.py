@@ -34,6 +34,7 @@ from .world import (
     state,
 )
 
+NODES = ("spark1", "spark2")
 LOST_RANK = seen(node("spark1", container(0)), node("spark2", ended(1)), engine=HEALTHY)
 
 
@@ -77,6 +78,19 @@ def test_an_outage_that_a_killed_sparkd_left_open_is_over_when_it_answers_and_no
     assert (began(lost), goes_on(lost).unwatched) == (NOW + 600, False)
 
 
+def test_what_began_while_sparkd_was_away_is_marked_so() -> None:
+    """All lost power, and sparkd with them: it began when the nodes booted at the latest, before anybody looked again."""
+    # Containers as nodes share the uptime of the machine below, on which their PID 1 is young.
+    one, two = (node(name, ended(at), boot=Boot(f"{name}-boot2", 4000, 100.0)) for at, name in enumerate(NODES))
+    found = goes_on(after(woken(serving(), NOW), seen(one, two), NOW + 5))
+    assert (found.code, found.began, found.unwatched) == ("rebooted", NOW - 55, True)
+    # The other node may come back later: until then only that a rank is gone was known.
+    half = after(woken(serving(), NOW), seen(node("spark1", ended(0)), away("spark2")), NOW + 5)
+    assert (goes_on(half).code, goes_on(half).unwatched) == ("rank-gone", False)
+    whole = goes_on(after(half.state, seen(one, two), NOW + 5))
+    assert (whole.code, whole.began, whole.unwatched) == ("rebooted", NOW - 55, True)
+
+
 def test_tokens_that_move_after_an_adoption_end_it_too() -> None:
     adopted = after(woken(serving(outage=down(NOW - 180)), NOW), both(moving(1)), NOW)
     first = after(adopted.state, both(moving(1)), NOW + 5)
@@ -107,7 +121,7 @@ def test_a_restart_of_sparkd_alone_is_no_outage() -> None:
 
 
 def rebooted(uptime_s: float = 40.0) -> Snapshot:
-    return seen(node("spark1", container(0)), node("spark2", boot=Boot("spark2-boot2", 10, uptime_s)))
+    return seen(node("spark1", container(0)), node("spark2", boot=Boot("spark2-boot2", 0, uptime_s)))
 
 
 def test_a_reboot_is_the_last_failure_that_why_names_and_counts_as_none() -> None:
@@ -231,7 +245,7 @@ def test_a_worker_that_cannot_be_read_leaves_nobody_in_doubt() -> None:
 
 def test_what_turns_out_to_have_been_down_was_unread_only_until_then() -> None:
     blind = after(serving(watch=IDLE), SPARK1_AWAY, NOW + 300)
-    booted = seen(node("spark1", boot=Boot("spark1-boot2", 10, 100.0)), node("spark2", container(1)))
+    booted = seen(node("spark1", boot=Boot("spark1-boot2", 0, 100.0)), node("spark2", container(1)))
     back = after(blind.state, booted, NOW + 400)
     outage = goes_on(back)
     assert (outage.code, outage.began, outage.unread_s, outage.unread_since) == ("rebooted", NOW, 300.0, None)

@@ -82,7 +82,7 @@ def away(name: str, why: Unknown = AWAY) -> NodeView:
 
 
 def young(name: str, *containers: Container, **facts: Any) -> NodeView:
-    return node(name, *containers, boot=Boot(f"{name}-boot2", 10, 30.0), **facts)
+    return node(name, *containers, boot=Boot(f"{name}-boot2", 0, 30.0), **facts)
 
 
 HEALTHY = EngineView(health=200, metrics=EngineMetrics(0.0, 0.0, 10.0, 10.0, 0.0))
