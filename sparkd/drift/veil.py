@@ -10,8 +10,7 @@ from sparkd.drift.form import RankForm
 from sparkd.drift.values import NotJson
 from sparkd.model.hiding import Hiding
 from sparkd.model.leaks import leaks
-from sparkd.model.secret import HIDDEN, is_secret
-from sparkd.model.secret_text import PASSWORD
+from sparkd.model.secret import is_secret
 
 
 class Veil(Hiding):
@@ -26,10 +25,6 @@ class Veil(Hiding):
 
 def _held(forms: Iterable[RankForm]) -> set[str]:
     return {leak.value for form in forms for leak in leaks({**form.env, **(form.flags or {})})}
-
-
-def without_passwords(text: str) -> str:
-    return PASSWORD.sub(lambda found: found[0].replace(found[1], HIDDEN), text) if "://" in text else text
 
 
 def veiled(form: RankForm, known: Hiding) -> RankForm:
