@@ -29,6 +29,8 @@ PAGE = Bounds(total_bytes=2 * MIB, pieces=4096, line_bytes=2 * MIB)
 STREAM = Bounds(total_bytes=8 * MIB, pieces=200_000, line_bytes=256 * 1024)
 """Of a completion. A token comes as a chunk of two lines with 300 bytes, some kB with log probabilities: this is for
 thirty thousand of them, of which canaries and warm-ups ask for a few."""
+REFUSAL_BYTES = 64 * 1024
+"""Of the body of another status than 200; two MiB of JSON held up the loop for 0.1 s."""
 READ_BYTES = 4096
 HEAD_BYTES = 16 * 1024
 """Of one HTTP head, and of the line before each chunk; all that comes before a body is at most twice as long."""
@@ -188,7 +190,7 @@ async def _read(url: str, body: Mapping[str, Any], token: str | None, answer: An
     """Stream into `answer`; returns why it failed, or nothing."""
     async with _client().stream("POST", url, json=dict(body), headers=_bearer(token)) as response:
         if response.status_code != 200:
-            return f"HTTP {response.status_code}: {message(await _body(response))}"
+            return f"HTTP {response.status_code}: {message(await _refusal(response))}"
         async with aclosing(bounds.lines(_raw(response), STREAM)) as lines:
             async for line in lines:
                 if not line.startswith(b"data:"):
@@ -199,6 +201,11 @@ async def _read(url: str, body: Mapping[str, Any], token: str | None, answer: An
                 if why := answer.take(data):
                     return why
     return "the stream ended without [DONE]"
+
+
+async def _refusal(response: httpx.Response) -> str:
+    """The beginning of its body: whatever follows, its status is what was said."""
+    return (await bounds.beginning(_raw(response), REFUSAL_BYTES)).decode("utf-8", "replace")
 
 
 async def _body(response: httpx.Response) -> str:

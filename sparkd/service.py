@@ -222,7 +222,7 @@ class Service:
         return await self._supervisor.journal.history(deployment, limit, after_id)
 
     def outages(self, name: str | None) -> Mapping[str, Any]:
-        return outages.listing(self._supervisor.journal.outages(), self._supervisor.states, clock.now(), name)
+        return outages.listing(self._supervisor.journal.outages(), dict(self._supervisor.states), clock.now(), name)
 
     def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self._hub.subscribe()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from sparkd import facts
+from sparkd import bounds, facts
 from sparkd.act.hands import ActionFailed, Hands, at_once
 from sparkd.engines.caches import folders
 from sparkd.errors import SparkdError
@@ -84,7 +84,7 @@ def _of_node(done: Mapping[str, Any]) -> str:
 
 async def _memory(client: NodeClient) -> dict[str, int]:
     probed = await client.probe({"meminfo": None}, LOOK_S)
-    seen = _parsed("meminfo", probed.texts.get("meminfo"), memory.parse)
+    seen = await _parsed("meminfo", probed.texts.get("meminfo"), memory.parse)
     return {"free": seen.free, "available": seen.available, "page_cache": seen.page_cache, "shm": seen.shm}
 
 
@@ -92,7 +92,8 @@ async def _unlink(hands: Hands, node: str, action: CleanNodes) -> Mapping[str, A
     """Segments that no process holds; whether that is still so, the node looks again before each."""
     client = hands.clients[node]
     probed = await client.probe({"shm": None}, LOOK_S)
-    unused = {one.name: one.size_bytes for one in _parsed("shm", probed.texts.get("shm"), shm.parse) if not one.holders}
+    segments = await _parsed("shm", probed.texts.get("shm"), shm.parse)
+    unused = {one.name: one.size_bytes for one in segments if not one.holders}
     if not unused:
         return {"unlinked": {}}
     answer: dict[str, Any] = {}
@@ -134,11 +135,11 @@ STEPS: Mapping[str, Step] = {
 """In this order: what the first ones free is in the page cache too, and what comes back from swap needs the room."""
 
 
-def _parsed(name: str, text: str | None, parse: Callable[[str], T]) -> T:
+async def _parsed(name: str, text: str | None, parse: Callable[[str], T]) -> T:
     if text is None:
         raise ActionFailed(f"{name} could not be read", "cleanup")
     try:
-        return parse(text)
+        return await bounds.parsed(parse, text)
     except facts.FactError as error:
         raise ActionFailed(f"{name} cannot be understood: {error}", "cleanup") from error
 
@@ -171,13 +172,14 @@ async def _would(
 ) -> dict[str, Any]:
     asked = {"meminfo": None, "shm": None, "engines": None, **({"caches": {"paths": list(paths)}} if paths else {})}
     texts = (await client.probe(asked, LOOK_S)).texts
-    seen = _parsed("meminfo", texts.get("meminfo"), memory.parse)
-    unused = {one.name: one.size_bytes for one in _parsed("shm", texts.get("shm"), shm.parse) if not one.holders}
-    sizes = _parsed("caches", texts.get("caches"), caches.parse) if paths else ()
+    seen = await _parsed("meminfo", texts.get("meminfo"), memory.parse)
+    segments = await _parsed("shm", texts.get("shm"), shm.parse)
+    unused = {one.name: one.size_bytes for one in segments if not one.holders}
+    sizes = await _parsed("caches", texts.get("caches"), caches.parse) if paths else ()
     return {
         "page_cache": seen.page_cache,
         "swap_used": seen.swap_used,
         "shm": unused,
         "caches": {one.path: one.bytes for one in sizes},
-        "ends": dict(ends(_parsed("engines", texts.get("engines"), engines.parse))),
+        "ends": dict(ends(await _parsed("engines", texts.get("engines"), engines.parse))),
     }

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import math
 import pwd
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any
@@ -31,6 +33,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 SEND_S = 15.0
 """For a client to take an answer; one that reads no further is cut off, or it would hold memory for ever."""
 FILE_S = 2.0
+RETRY_S = (1, 3600)
 HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -134,8 +137,12 @@ def _user(uid: int) -> str:
 
 def answer(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """A JSON object as a response."""
-    text = json.dumps(body, separators=(",", ":"), default=str)
-    return json_page(text.encode() + b"\n", status, headers)
+    return json_page(encoded(body), status, headers)
+
+
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """A JSON object on one line."""
+    return json.dumps(body, separators=(",", ":"), default=str).encode() + b"\n"
 
 
 def json_page(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
@@ -229,3 +236,14 @@ def _http(error: web.HTTPException) -> web.Response:
         allowed = ", ".join(sorted(error.allowed_methods))
         return refusal(code, text, f"use {allowed}", error.status, {"Allow": allowed})
     return refusal(code, text, fix, error.status)
+
+
+def retry_after(deployment: Mapping[str, Any], at: float) -> int:
+    """Seconds until asking again may be worth it: the planned restart, or the end of the start under way."""
+    start, planned = deployment["start"], deployment["next"]
+    wait: float | None = None
+    if isinstance(start, dict):
+        wait = start["eta_s"]
+    elif isinstance(planned, dict):
+        wait = datetime.fromisoformat(planned["at"]).timestamp() - at
+    return min(max(math.ceil(5 if wait is None else wait), RETRY_S[0]), RETRY_S[1])

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import anyio
+import anyio.to_thread
 from aiohttp import web
 
 from sparkd.api import captures, parse
-from sparkd.api.gate import HEADERS, Gate, answer, boundary, expect, json_page, peer_id
+from sparkd.api.gate import HEADERS, Gate, answer, boundary, encoded, expect, json_page, peer_id, retry_after
 from sparkd.api.page import PAGE, PAGE_HEADERS
 from sparkd.api.service import Invalid, NotFound, Service
 from sparkd.api.streams import Places, event, line, relay
@@ -23,11 +23,12 @@ from sparkd.errors import SparkdError
 from sparkd.exporter import Exporter
 from sparkd.journal import as_json
 
+T = TypeVar("T")
+
 BODY_BYTES = 64 * 1024
 BODY_S = 5.0
 STALE_S = 60.0
 """A loop silent for this long can vouch for nothing; the watchdog ends it soon after."""
-RETRY_S = (1, 3600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Routes:
     exporter: Exporter
     gate: Gate
     places: Places = field(default_factory=Places)
+    reading: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while a costly answer is made."""
 
     def app(self) -> web.Application:
         """The aiohttp application of this listener."""
@@ -101,7 +104,7 @@ class Routes:
         body = {"schema": 1, "phase": found["phase"], "sentence": said}
         if found["serving"] and not stale:
             return answer(body)
-        wait = _retry_after(found, view.wall)
+        wait = retry_after(found, view.wall)
         return answer({**body, "retry_after_s": wait}, 503, {"Retry-After": str(wait)})
 
     async def status(self, request: web.Request) -> web.Response:
@@ -115,11 +118,26 @@ class Routes:
     async def history(self, request: web.Request) -> web.Response:
         limit = parse.whole_number(request.query, "limit", 100, 1, 1000)
         after = parse.whole_number(request.query, "after", 0, 0, 2**53)
-        events = await self.service.history(request.query.get("deployment") or None, limit, after)
-        return answer({"schema": 1, "events": [as_json(one) for one in events]})
+        async with self._costly(request):
+            events = await self.service.history(request.query.get("deployment") or None, limit, after)
+            return json_page(await _aside(lambda: encoded({"schema": 1, "events": [as_json(one) for one in events]})))
 
     async def outages(self, request: web.Request) -> web.Response:
-        return answer(self.service.outages(request.query.get("deployment") or None))
+        name = request.query.get("deployment") or None
+        async with self._costly(request):
+            return json_page(await _aside(lambda: encoded(self.service.outages(name))))
+
+    @asynccontextmanager
+    async def _costly(self, request: web.Request) -> AsyncIterator[None]:
+        """What cannot be kept as a copy and costs tens of milliseconds: one at a time on a listener, the others wait.
+
+        The thread that reads the journal is the one that writes states and wishes to it: a hundred readers at once made
+        those so late that the disk was taken for one that hangs.
+        """
+        async with self.reading:
+            if request.transport is None or request.transport.is_closing():
+                raise ConnectionError  # nobody waits any more
+            yield
 
     async def why(self, request: web.Request) -> web.Response:
         return answer(self.service.why(self._name(request)))
@@ -167,17 +185,22 @@ class Routes:
 
     async def captures(self, request: web.Request) -> web.Response:
         """What was saved of failed generations."""
-        return answer(await anyio.to_thread.run_sync(captures.listing, self._saved(request)))
+        folder = self._saved(request)
+        async with self._costly(request):
+            return answer(await _aside(lambda: captures.listing(folder)))
 
     async def capture(self, request: web.Request) -> web.Response:
-        return answer(await anyio.to_thread.run_sync(captures.inspects, self._saved(request), _generation(request)))
+        folder, generation = self._saved(request), _generation(request)
+        async with self._costly(request):
+            return json_page(await _aside(lambda: encoded(captures.inspects(folder, generation))))
 
     async def capture_logs(self, request: web.Request) -> web.Response:
         tail = parse.whole_number(request.query, "tail", 200, 1, 10_000)
-        asked = (self._saved(request), _generation(request), tail)
-        found = await anyio.to_thread.run_sync(captures.lines, *asked)
+        folder, generation = self._saved(request), _generation(request)
         headers = {**HEADERS, "Content-Type": "application/x-ndjson"}
-        return web.Response(body=b"".join(map(line, found)), headers=headers)
+        async with self._costly(request):
+            body = await _aside(lambda: b"".join(map(line, captures.lines(folder, generation, tail))))
+            return web.Response(body=body, headers=headers)
 
     def _saved(self, request: web.Request) -> Path:
         return self.service.captures(self._name(request))
@@ -262,16 +285,10 @@ class Routes:
         return parse.known_name(request.match_info["name"], known, "deployment")
 
 
+async def _aside(work: Callable[[], T]) -> T:
+    """In a thread: what takes long must not do so on the loop."""
+    return await anyio.to_thread.run_sync(work)
+
+
 def _generation(request: web.Request) -> int:
     return parse.whole_number(request.match_info, "generation", 0, 0, 2**31)
-
-
-def _retry_after(deployment: Mapping[str, Any], at: float) -> int:
-    """Seconds until asking again may be worth it: the planned restart, or the end of the start under way."""
-    start, planned = deployment["start"], deployment["next"]
-    wait: float | None = None
-    if isinstance(start, dict):
-        wait = start["eta_s"]
-    elif isinstance(planned, dict):
-        wait = datetime.fromisoformat(planned["at"]).timestamp() - at
-    return min(max(math.ceil(5 if wait is None else wait), RETRY_S[0]), RETRY_S[1])

@@ -151,7 +151,7 @@ class Service(Protocol):
         ...
 
     def outages(self, name: str | None) -> Mapping[str, Any]:
-        """The JSON object of `ctl history --outages`, of one deployment or of all."""
+        """The JSON object of `ctl history --outages`, of one deployment or of all; called in a thread."""
         ...
 
     def subscribe(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:

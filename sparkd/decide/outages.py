@@ -35,6 +35,8 @@ def account(case: Case, decision: Decision) -> Decision:
         outage = _begun(case, decision.state, seen)
     if outage is None:
         return decision
+    if case.late:  # also where it begins: it may have done so long before this look
+        outage = replace(outage, unwatched=True)
     state = replace(decision.state, outage=outage)
     if state.phase is Phase.STOPPED:
         return replace(decision, state=_ended(case, state, outage, case.now))

@@ -13,10 +13,11 @@ from sparkd.drift.form import Gap, RankForm, Side
 from sparkd.drift.judge import judge
 from sparkd.drift.rules import OF_ENGINE, matches
 from sparkd.drift.values import same
-from sparkd.drift.veil import Veil, without_passwords
+from sparkd.drift.veil import Veil
 from sparkd.engines.flags import FlagTable
 from sparkd.model.rank import IDENTITY
 from sparkd.model.secret import HIDDEN, is_secret
+from sparkd.model.secret_text import without_passwords
 
 SECTIONS = ("flags", "image", "container", "mounts", "unit", "files", "host")
 

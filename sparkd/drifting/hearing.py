@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import anyio
 
-from sparkd import clock, http
+from sparkd import bounds, clock, http
 from sparkd.act.canary import key
 from sparkd.act.hands import ActionFailed, Hands
 from sparkd.boundary import bounded
@@ -56,7 +57,12 @@ class Hearing:
             if process.rank == 0:
                 group.start_soon(self._pages, scene, pages, rest)
             lines = await self._log(scene.deployment, process)
-        log = lines if isinstance(lines, Unknown) else bounded(f"log of rank {process.rank}", _words, engine, lines)
+        name = f"log of rank {process.rank}"
+        log = (
+            lines
+            if isinstance(lines, Unknown)
+            else await bounds.parsed(lambda said: bounded(name, _words, engine, said), lines)
+        )
         if isinstance(log, Unknown | Unread):
             if not pages:
                 return Unknown(log.why, clock.now())
@@ -92,7 +98,7 @@ class Hearing:
                 status, text = await http.page(base_url(deployment, scene.cluster.nodes), path, HEAR_S / 2, token)
             except SparkdError:
                 return  # not up yet, or frozen: its state is other people's business
-            read = bounded(f"page {path}", lambda: engine.page(path, document(text))) if status == 200 else {}
+            read = await bounds.parsed(partial(_page, engine, path), text) if status == 200 else {}
             if isinstance(read, Unread):
                 rest[f"its page {path}"] = read
             else:
@@ -106,6 +112,10 @@ class Hearing:
 def _words(engine: Engine, lines: list[str]) -> Words:
     arguments = engine.arguments(lines)
     return {**({} if arguments is None else {GIVEN: arguments}), IN_USE: engine.in_use(lines)}
+
+
+def _page(engine: Engine, path: str, text: str) -> dict[str, Any] | Unread:
+    return bounded(f"page {path}", lambda: engine.page(path, document(text)))
 
 
 def _unix(started: str) -> float | None:

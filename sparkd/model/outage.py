@@ -32,7 +32,7 @@ class Outage:
     unread_since: float | None = None
     """Nobody can tell since then."""
     unwatched: bool = False
-    """sparkd itself was not there for a part of it."""
+    """sparkd itself was not there for a part of it, or stood still, or did so right before it saw it."""
     ended: float | None = None
     ended_wall: float | None = None
     answered: int | None = None

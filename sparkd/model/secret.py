@@ -33,17 +33,24 @@ NO_SECRETS = (
 )
 """Names of those shapes that hold none."""
 
+LONGEST_KEPT = 200
+"""Of a name whose verdict is remembered: an engine's log may have names of 64 KiB, thousands of them."""
+
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTER = re.compile(r"[^A-Za-z0-9]+")
 _FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 
 
-@lru_cache(4096)
 def is_secret(name: str) -> bool:
     """Is the value of this variable, flag or key a secret by its name? `--max-num-batched-tokens` is none.
 
     In any spelling: `HF_TOKEN`, `--hf-token`, `hfToken` and `extra.hf_token` are one.
     """
+    return _is_secret(name) if len(name) <= LONGEST_KEPT else _is_secret.__wrapped__(name)
+
+
+@lru_cache(4096)
+def _is_secret(name: str) -> bool:
     if any(map(str.isspace, name)):
         return False  # a sentence that happens to end like that
     plain = _NO_LETTER.sub("_", _CAPITAL.sub("_", name)).strip("_").upper()

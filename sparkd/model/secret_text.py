@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sparkd.model.secret import HIDDEN, is_reference, is_secret
@@ -17,24 +17,31 @@ class Span(NamedTuple):
     name: str
 
 
-PASSWORD = re.compile(
+_PASSWORD = re.compile(
     r"(?<=://)[^\s/:@'\"<>]*:((?!<)(?:[^\s/?#'\"<>]+|(?!\d{0,5}[/?#])[^\s@'\"<>]+))(?=@)",
 )
 """The password in `postgres://user:password@host`, also one with slashes that nobody escaped."""
 
+_WORD = re.compile(r"[^\s'\"<>]+")
+"""Of a text with addresses: no password goes on beyond one."""
+
 _NAME = re.compile(
-    r"(?<![\w.-])(-{0,2})(\w[\w.-]*?(?:token|key|secret|password|passwd|credentials[\w.-]*)|aws_\w+|token|secret|passwd)"
-    r"(\\*[\"'])?[ \t]*(?:(=>|[=:])[ \t]*|(,?)[ \t]+(?=\S))",
+    r"(?<![\w.-])(-{0,2})"
+    r"(\w[\w.-]*+(?:(?<=token)|(?<=key)|(?<=secret)|(?<=password)|(?<=passwd))"
+    r"|(?=\w[\w.-]*?credentials)\w[\w.-]*+|aws_\w++)"
+    r"(\\*+[\"'])?[ \t]*+(?:(=>|[=:])[ \t]*+|(?:,[ \t]++|(?<=[ \t]))(?=\S))",
     re.IGNORECASE,
 )
 """A name that may be a secret's, and what stands between it and its value. It is as long as its word: nothing is looked
-at twice."""
+at twice, and nothing is given back that was taken (`*+`), or a line of 64 KiB would take seconds."""
 _VALUE = re.compile(
     r"""(?P<deep>\\+)(?P<mark>["'])(?P<escaped>[^\n]*?)(?P=deep)(?P=mark)"""
     r"""|b?"(?P<double>(?:[^"\\\n]|\\.)*)"|b?'(?P<single>(?:[^'\\\n]|\\.)*)'"""
     r"""|\[(?P<list>[^\[\]\n]*)\]|\((?P<tuple>[^()\n]*)\)"""
-    r"""|["']?(?P<bare>[^\s"'`;&|<>,{}()\[\]#][^\s"'`;&|<>,})\]]*)"""
+    r"""|["']?(?P<bare>[^\s"'`;&|<>,{}()\[\]#])"""
 )
+_END = re.compile(r"""[\s"'`;&|<>,})\]]""")
+"""What ends a bare value, of which `_VALUE` takes the first character."""
 _NO_VALUE = re.compile(r"(?:none|null|true|false|undefined)?", re.IGNORECASE)
 
 _HEADER = re.compile(
@@ -52,8 +59,17 @@ def spans(text: str) -> Iterator[Span]:
 
 def hidden(text: str) -> str:
     """The text with HIDDEN for each."""
+    return _covered(text, spans(text))
+
+
+def without_passwords(text: str) -> str:
+    """The text with HIDDEN for the passwords of addresses alone."""
+    return _covered(text, passwords(text))
+
+
+def _covered(text: str, found: Iterable[Span]) -> str:
     shown, at = [], 0
-    for span in spans(text):
+    for span in found:
         if span.end > at:
             shown += [text[at : max(span.start, at)], HIDDEN if span.start >= at else ""]
             at = span.end
@@ -61,19 +77,30 @@ def hidden(text: str) -> str:
 
 
 def passwords(text: str) -> Iterator[Span]:
-    if "://" in text:
-        yield from (Span(*found.span(1), "") for found in PASSWORD.finditer(text))
+    """Up to the last `@` of each word: without one, every address in it would be a walk to its end."""
+    for word in _WORD.finditer(text) if "://" in text else ():
+        last = text.rfind("@", *word.span())
+        if last >= 0:
+            yield from (Span(*found.span(1), "") for found in _PASSWORD.finditer(text, word.start(), last + 1))
 
 
 def _named(text: str) -> Iterator[Span]:
+    bare_end = 0  # of the last bare value: those that begin within it end there too
     for found in _NAME.finditer(text):
-        dashes, name, quoted, sign, _ = found.groups()
-        if not is_secret(name) or not _is_given(name, dashes, quoted, sign):
+        dashes, name, quoted, sign = found.groups()
+        if name.lower() == "password" or not is_secret(name) or not _is_given(name, dashes, quoted, sign):
             continue
         value = _VALUE.match(text, found.end())
         if value is not None and value.lastgroup is not None:
             start, end = value.span(value.lastgroup)
-            if not (_NO_VALUE.fullmatch(text, start, end) or text[start] == "<" or is_reference(name, text[start:end])):
+            if value.lastgroup == "bare":
+                if start >= bare_end:
+                    stop = _END.search(text, start)
+                    bare_end = len(text) if stop is None else stop.start()
+                end = bare_end
+            first = text[start : start + 1]
+            refers = first == "/" and is_reference(name, text[start:end])
+            if not (_NO_VALUE.fullmatch(text, start, end) or first == "<" or refers):
                 yield Span(start, end, name)
 
 

@@ -89,25 +89,36 @@ def names(folder: str, most: int = MOST_NAMES) -> List[str]:
 def matching(folder: str, pattern: str, most: int = MOST_NAMES) -> List[str]:
     """As `glob` finds it below the folder, in order, hidden names left out; what cannot be looked into holds nothing.
 
-    Raises TooMuch for more than `most`, and where a folder on the way holds more than MOST_NAMES entries.
+    Raises TooMuch for more than `most`, where a folder on the way holds more than MOST_NAMES entries, and where all of them
+    together do ten times as much: thousands of links to one full folder cost their owner next to nothing.
     """
-    found = [folder]
+    found, looked = [folder], 0
     for part in pattern.split("/"):
-        found = [f"{base}/{name}" for base in found for name in _named(base, part)]
-        if len(found) > most:
-            raise TooMuch(errno.EFBIG, f"it holds more than {most} of {pattern}", folder)
+        inside: List[str] = []
+        for base in found:
+            there = _inside(base, part)
+            looked += len(there)
+            inside += [f"{base}/{name}" for name in there if name == part or _fits(name, part)]
+            if len(inside) > most or looked > 10 * MOST_NAMES:
+                raise TooMuch(errno.EFBIG, f"it holds more than {most} of {pattern}, or too much beside them", folder)
+        found = inside
     return sorted(found)
 
 
-def _named(folder: str, part: str) -> List[str]:
+def _inside(folder: str, part: str) -> List[str]:
+    """The names that may fit this part of a pattern."""
     if not set("*?[") & set(part):
         return [part] if os.path.lexists(f"{folder}/{part}") else []
     try:
-        return [name for name in names(folder) if name[0] != "." and fnmatchcase(name, part)]
+        return names(folder)
     except TooMuch:
         raise
     except OSError:
         return []
+
+
+def _fits(name: str, part: str) -> bool:
+    return name[0] != "." and fnmatchcase(name, part)
 
 
 def _check(path: str, mode: int) -> None:

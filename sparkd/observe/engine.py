@@ -77,7 +77,8 @@ class EngineLook:
         titles = [] if isinstance(processes, Unknown) else [one.title for one in processes if one.owner == head.id]
         lines = await self._log(deployment.nodes[0], head, STAGE_LINES)
         status = health if isinstance(health, int) else None
-        stage = bounded("the log of rank 0", ENGINES[deployment.engine].stage, titles, lines, status)
+        read = ENGINES[deployment.engine].stage
+        stage = await bounds.parsed(lambda said: bounded("the log of rank 0", read, titles, said, status), lines)
         return None if isinstance(stage, Unread) else stage
 
     async def _findings(self, deployment: Deployment, state: State, views: Mapping[str, NodeView]) -> tuple[str, ...]:
@@ -86,7 +87,8 @@ class EngineLook:
 
         async def read(rank: int, node: str, container: Container) -> None:
             lines = await self._log(node, container, FINDING_LINES, self._since(state, views[node]))
-            findings = bounded(f"the log of rank {rank}", ENGINES[deployment.engine].findings, lines)
+            search = ENGINES[deployment.engine].findings
+            findings = await bounds.parsed(lambda said: bounded(f"the log of rank {rank}", search, said), lines)
             found[rank] = [f"{rank}:{finding}" for finding in (() if isinstance(findings, Unread) else findings)]
 
         async with anyio.create_task_group() as group:  # at once: eight mute logs would make the loop late

@@ -50,7 +50,7 @@ class NodeLook:
         deadline = clock.now() + self.cluster.policy.node_deadline
         probed, trouble = await self._probe(self._first(deployments), deadline)
         read = Reader(self.unknowns, self.name, probed, trouble)
-        unit = read("docker", docker.parse)
+        unit = await read("docker", docker.parse)
         self.access.docker_runs = None if isinstance(unit, Unknown) else unit.running
         near = [one for one in deployments if states[one.name].phase in ASK_SOURCES]
         containers = await self._list_containers(unit, deadline) if runtimes != {"process"} else ()
@@ -60,21 +60,21 @@ class NodeLook:
         read_later = Reader(self.unknowns, self.name, later, later_trouble)
         return NodeView(
             name=self.name,
-            boot=read("boot", boot.parse),
-            memory=read("meminfo", memory.parse),
-            system=read("system", system.parse),
+            boot=await read("boot", boot.parse),
+            memory=await read("meminfo", memory.parse),
+            system=await read("system", system.parse),
             docker=unit,
             containers=containers,
-            processes=self._by_id(read_later("processes", processes.parse)),
-            sockets=read("sockets", sockets.parse),
-            pings=read("ping", ping.parse) if self._peers(deployments) else (),
+            processes=self._by_id(await read_later("processes", processes.parse)),
+            sockets=await read("sockets", sockets.parse),
+            pings=await read("ping", ping.parse) if self._peers(deployments) else (),
             images=images,
-            paths=read_later("paths", paths.parse) if near else {},
+            paths=await read_later("paths", paths.parse) if near else {},
             leftovers=await self._leftovers(deployments, states, deadline, trouble),
             units=units,
-            users=read_later("users", users.parse) if _users(near) else {},
-            engines=read_later("engines", engines.parse) if near else (),
-            holders=read_later("holders", holders.parse) if near else None,
+            users=await read_later("users", users.parse) if _users(near) else {},
+            engines=await read_later("engines", engines.parse) if near else (),
+            holders=await read_later("holders", holders.parse) if near else None,
             in_use=tuple(sorted({one.runtime for one in deployments})),
         )
 
@@ -142,7 +142,7 @@ class NodeLook:
             request: Requests = {"processes": {"containers": [], "units": [], "environ": environ}}
             probed, trouble = await self._probe(request, deadline, earlier)
             reader = Reader(self.unknowns, self.name, probed, trouble)
-            read = reader("processes", processes.parse, key=f"leftovers:{one.name}")
+            read = await reader("processes", processes.parse, key=f"leftovers:{one.name}")
             if isinstance(read, Unknown):
                 return read
             found[one.name] = read

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from sparkd import clock, http
+from sparkd import bounds, clock, http
 from sparkd.boundary import bounded
 from sparkd.checks import run
 from sparkd.checks.scene import Answer, Ask, Changes, Check, Look, Place, Scene, Space, Text
@@ -83,7 +83,7 @@ class Surveyor:
         return [
             (
                 fact.name,
-                _parsed(fact, probed.texts[fact.name])
+                await _parsed(fact, probed.texts[fact.name])
                 if fact.name in probed.texts
                 else _unknown(probed.errors[fact.name].why),
             )
@@ -96,11 +96,11 @@ class Surveyor:
         try:
             inside = self.access[node].inside
             if scene.deployment.runtime != "docker" and (stopped or inside is None):
-                return _parsed(fact, "[]")  # ranks without containers, on a node without Docker, as in the demo
+                return await _parsed(fact, "[]")  # ranks without containers, on a node without Docker, as in the demo
             if inside is None:
                 return _unknown("there is no Docker here")
             args = fact.args(Question(scene.cluster, scene.deployment, node)) or {}
-            return _parsed(fact, await inside.tell(fact.name, args))
+            return await _parsed(fact, await inside.tell(fact.name, args))
         except (DockerError, HostError) as error:
             return _unsaid(error)
 
@@ -161,7 +161,7 @@ class Surveyor:
         if "disks" in probed.errors:
             return _unknown(probed.errors["disks"].why)
         fact: Fact[Any] = disks.DISKS
-        read = _parsed(fact, probed.texts["disks"])
+        read = await _parsed(fact, probed.texts["disks"])
         return read if isinstance(read, Unknown) else probed.texts["disks"]
 
     async def _file(self, node: str, path: str, roots: Sequence[str]) -> Answer:
@@ -213,6 +213,6 @@ def _unsaid(error: DockerError | HostError) -> Unknown:
     )
 
 
-def _parsed(fact: Fact[object], text: str) -> object:
-    value = bounded(fact.name, fact.parse, text)
+async def _parsed(fact: Fact[object], text: str) -> object:
+    value = await bounds.parsed(lambda said: bounded(fact.name, fact.parse, said), text)
     return _unknown(value.why) if isinstance(value, Unread) else value

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from sparkd import clock
+from sparkd import bounds, clock
 from sparkd.boundary import bounded
 from sparkd.errors import HostError, HostKeyChanged, Late, NotOwner, ProtocolMismatch, Unreachable
 from sparkd.hosts.client import NodeClient, Probed
@@ -77,7 +77,7 @@ class Reader:
     probed: Probed | None
     trouble: HostError | None
 
-    def __call__(self, probe: str, parse: Callable[[str], T], key: str | None = None) -> T | Unknown:
+    async def __call__(self, probe: str, parse: Callable[[str], T], key: str | None = None) -> T | Unknown:
         key = key or probe
         if self.trouble is not None:
             return self.unknowns.unknown(self.node, "node", self.trouble.why, code_of(self.trouble))
@@ -88,7 +88,7 @@ class Reader:
         if text is None:
             why, code = (error.why, error.code) if error else ("no answer", "timeout")
             return self.unknowns.unknown(self.node, key, why, code)
-        value = bounded(probe, parse, text)
+        value = await bounds.parsed(lambda said: bounded(probe, parse, said), text)
         if isinstance(value, Unread):
             return self.unknowns.unknown(self.node, key, value.why, "unreadable")
         self.unknowns.known(self.node, key)

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 
+from sparkd import bounds
 from sparkd.errors import DockerError, NodeRefused
 from sparkd.facts import FactError, ranks
 from sparkd.hosts.client import NodeClient
@@ -50,7 +51,7 @@ class UnitRuntime:
         if "ranks" in probed.errors:
             raise NodeRefused(self._node, probed.errors["ranks"].why, probed.errors["ranks"].code)
         try:
-            found = ranks.parse(probed.texts["ranks"])
+            found = await bounds.parsed(ranks.parse, probed.texts["ranks"])
         except FactError as error:
             raise DockerError(self._node, f"unreadable ranks: {error}") from None
         self._names = {one.id: one.name for one in found}

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import anyio
 
+from sparkd import bounds
 from sparkd.engines.program import command, kept
 from sparkd.errors import HostError, NodeRefused
 from sparkd.facts import FactError, Question
@@ -56,7 +57,7 @@ class Venvs:
         if name in probed.errors:
             raise NodeRefused(self._node, probed.errors[name].why, probed.errors[name].code)
         try:
-            return ENGINE_PYTHON.parse(probed.texts[name])
+            return await bounds.parsed(ENGINE_PYTHON.parse, probed.texts[name])
         except FactError as error:
             raise NodeRefused(self._node, f"unreadable {name}: {error}", "unreadable") from None
 

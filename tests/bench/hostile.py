@@ -70,6 +70,7 @@ KINDS: Mapping[str, Kind] = {
     "digits": whole(b'data: {"x":' + b"9" * 200_000 + b"}\n"),
     "lines": whole(b"x\n" * 4_000_000),
     "samples": whole(b"vllm:x 1\n" * 230_000),
+    "refusal": endless(CHUNKED.replace(b"200 OK", b"401 No"), chunk(b"[{}," * 4_096)),
     "no-http": endless(b"", b"\0\xff" * 100_000),
 }
 

@@ -90,3 +90,26 @@ def test_a_head_that_cannot_be_read_for_ten_minutes_and_answers_is_not_down() ->
     driver.cycles(120)
     assert (driver.state.outage, driver.outages) == (None, before)
     assert driver.state.watch.canary_failures == 0
+
+
+def test_an_outage_through_which_sparkd_stood_still_says_so() -> None:
+    """Stopped for twelve minutes (SIGSTOP): the engine may have answered long before anybody looked."""
+    driver = serving()
+    lose_a_rank(driver)
+    while driver.state.phase is not Phase.WARMUP:
+        driver.cycle()  # `until` makes long steps while it waits
+    assert driver.state.outage is not None
+    assert not driver.state.outage.unwatched
+    driver.stand_still(720.0, misses=False)
+    assert driver.until(lambda: answers(driver), 100)
+    assert the_last(driver).unwatched
+
+
+def test_a_loss_while_sparkd_stood_still_says_that_nobody_knows_when() -> None:
+    driver = serving()
+    worker = driver.cluster.rank(1)
+    assert worker is not None
+    worker.end(137)
+    driver.stand_still(720.0, misses=False)
+    assert driver.state.outage is not None
+    assert driver.state.outage.unwatched

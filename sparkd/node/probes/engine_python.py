@@ -7,10 +7,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import re
-from typing import Any, Iterator, Mapping, Optional, Sequence
+import time
+from itertools import chain
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 from sparkd.node import arguments, patience, regular, shebang
 from sparkd.node.probes import paths
@@ -18,31 +21,53 @@ from sparkd.node.probes import paths
 FILE = re.compile(r"[\w.*-]+(/[\w.*-]+)*")
 PACKAGES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "local/lib*/python3*/dist-packages")
 MAX_STAMPS = 200
+MAX_PLACES = 200
+"""Folders of packages. A `.pth` file that names the same one a thousand times, or a thousand others, is no installation."""
 MAX_PTH, MAX_PTH_BYTES = 200, 8192
 
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
     """Programs, packages and what `.pth` files name are people's own: on a dead mount this look is left behind."""
     first = next(iter(arguments.items(args, "programs", paths.ABSOLUTE)), "/")
-    return patience.answered(first, lambda _: _look(args), deadline_s * 0.9)
+    until = time.monotonic() + deadline_s
+    return patience.answered(first, lambda _: _look(args, until), deadline_s * 0.9)
 
 
-def _look(args: Mapping[str, Any]) -> str:
+def _look(args: Mapping[str, Any], until: float) -> str:
     candidates = arguments.items(args, "programs", paths.ABSOLUTE)
     folders = arguments.items(args, "folders", paths.ABSOLUTE)
     program = _first(candidates)
     python = None if program is None else _python(program, folders)
     if program is None or python is None:
         return ""
-    places = [*arguments.items(args, "path", paths.ABSOLUTE), *_packages(python, arguments.text(args, "user"))]
-    places += [one for place in places for one in _linked(place)]
+    first = (*arguments.items(args, "path", paths.ABSOLUTE), *_packages(python, arguments.text(args, "user")))
+    places = _places(chain(first, (one for place in first for one in _linked(place))), until, program)
     files = arguments.items(args, "files", FILE)
-    stamped = [
-        program,
-        python,
-        *(found for place in places for name in files for found in regular.matching(place, name)),
-    ]
-    return f"python {python}\n" + "".join(map(_stamp, list(dict.fromkeys(stamped))[:MAX_STAMPS]))
+    stamped = dict.fromkeys((program, python))
+    for place in places:
+        for name in files:
+            _in_time(until, program)
+            stamped.update(dict.fromkeys(regular.matching(place, name)))
+        if len(stamped) > MAX_STAMPS:
+            break
+    return f"python {python}\n" + "".join(map(_stamp, list(stamped)[:MAX_STAMPS]))
+
+
+def _places(named: Iterable[str], until: float, program: str) -> List[str]:
+    """Each of them once. Raises TooMuch for more than MAX_PLACES: half of them would be another engine."""
+    found: Dict[str, None] = {}
+    for one in named:
+        _in_time(until, program)
+        found[one] = None
+        if len(found) > MAX_PLACES:
+            raise regular.TooMuch(errno.EFBIG, f"its Python has more than {MAX_PLACES} folders of packages", program)
+    return list(found)
+
+
+def _in_time(until: float, program: str) -> None:
+    """Nobody waits any more, and the thread that was left behind would go on for hours."""
+    if time.monotonic() > until:
+        raise TimeoutError(errno.ETIMEDOUT, "it does not answer", program)
 
 
 def _python(program: str, folders: Sequence[str]) -> Optional[str]:
@@ -75,7 +100,7 @@ def _linked(place: str) -> Iterator[str]:
             lines = regular.beginning(path, MAX_PTH_BYTES).decode("utf-8", "replace").splitlines()
         except OSError:  # a FIFO of that name, or one that went: no Python starts with it either
             continue
-        yield from (line for line in lines if line.startswith("/") and os.path.isdir(line))
+        yield from (line for line in dict.fromkeys(lines) if line.startswith("/") and os.path.isdir(line))
 
 
 def _stamp(path: str) -> str:

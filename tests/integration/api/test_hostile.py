@@ -10,21 +10,25 @@ import resource
 import shutil
 import socket
 import subprocess
+import threading
 import time
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 import structlog
 from aiohttp import web
 
 from sparkd.api import gate, guests, listen, routes, streams
+from sparkd.journal import Event
 from sparkd.model.view import ClusterView
 
 from ..waiting import until
@@ -179,6 +183,35 @@ async def test_pipelined_requests_are_taken_up_one_by_one_as_their_answers_leave
         assert one.recv(15) == b"HTTP/1.1 200 OK"
     async with running() as place, raw(place, 1, request * 60 + b"GET / HTTP/1.0\r\n\r\n") as [one]:
         assert (await ended(one)).count(b"HTTP/1.1 200 OK") == 60
+
+
+async def test_readers_of_what_costs_much_wait_for_each_other_and_not_the_loop_for_them() -> None:
+    """A hundred readers of the history kept the journal's thread so busy that its disk was taken for one that hangs."""
+    here, at_once, most, listed = threading.get_ident(), 0, 0, []
+
+    class Slow(Daemon):
+        async def history(self, deployment: str | None, limit: int, after_id: int) -> Sequence[Event]:
+            nonlocal at_once, most
+            at_once += 1
+            most = max(most, at_once)
+            for _ in range(50):
+                await anyio.lowlevel.checkpoint()
+            at_once -= 1
+            return await super().history(deployment, limit, after_id)
+
+        def outages(self, name: str | None) -> Mapping[str, Any]:
+            listed.append(threading.get_ident())
+            return super().outages(name)
+
+    request = b"GET /api/v1/history HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    async with running(Slow()) as place:
+        async with raw(place, 40, request) as many:
+            async with place.unix() as local, local.get("/api/v1/outages") as answer:
+                assert answer.status == 200
+            for one in many:
+                assert (await ended(one)).startswith(b"HTTP/1.1 200 ")
+        assert most == 1
+        assert here not in listed
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -74,7 +74,8 @@ def test_an_outage_that_a_killed_sparkd_left_open_is_over_when_it_answers_and_no
     assert (over.began, over.ended, over.answered, over.unwatched) == (NOW - 180, NOW + 5, 1, True)
     assert [kind for kind, _ in answers.events] == ["recovered"]
     assert answers.events[0][1] == "answers again; it was down for 3 min: rank 1 on spark2 was killed"
-    lost = after(answers.state, LOST_RANK, NOW + 600)
+    watched = after(answers.state, both(), NOW + 595)
+    lost = after(watched.state, LOST_RANK, NOW + 600)
     assert (began(lost), goes_on(lost).unwatched) == (NOW + 600, False)
 
 

@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from sparkd.drift import RankForm, Severity, Side, compare
 from sparkd.drift.argv import read_argv, spelled
 from sparkd.drift.values import NotJson, amount, by_kind, from_json, number, path, same
+from sparkd.drift.veil import MOST_HELD, veiled
+from sparkd.model.hiding import BY_NAME
+from sparkd.model.secret import HIDDEN
 
 ENV = {"NCCL_SOCKET_IFNAME": "bond0", "OMP_NUM_THREADS": "8", "VLLM_HOST_IP": "10.0.0.1"}
 SPEC = {"privileged": True, "network": "host", "ipc": "host", "gpus": "all"}
@@ -216,3 +219,13 @@ def test_nothing_said_on_purpose_is_not_said() -> None:
 
 def test_words_that_belong_to_no_flag_are_kept() -> None:
     assert read_argv(["/models/X", "stray", "--enforce-eager"], TABLE).extra == ("stray",)
+
+
+def test_a_form_with_a_thousand_secrets_is_none_that_can_be_kept() -> None:
+    """Each is looked for in every leaf, in a hundred spellings; an engine may write what it likes over its environment."""
+    env = {f"A{number}": f"http://u:password{number}@h" for number in range(MOST_HELD + 1)}
+    with pytest.raises(ValueError, match=f"more than {MOST_HELD}"):
+        veiled(RankForm(rank=0, node="a", env=env), BY_NAME)
+    del env["A0"]
+    kept = veiled(RankForm(rank=0, node="a", env=env), BY_NAME)
+    assert kept.env["A1"] == f"http://u:{HIDDEN}@h"

@@ -120,6 +120,13 @@ async def test_the_deadline_ends_what_has_no_other_end(url: str, turns: Turns, m
     await http.aclose()
 
 
+async def test_of_a_refusal_the_beginning_is_read_and_its_status_is_what_was_said(url: str, turns: Turns) -> None:
+    done = await http.complete(f"{url}/refusal", "/v1/completions", {}, 10.0)
+    assert done.why.startswith(f"{http.UNAUTHORIZED}: [{{}},[")
+    assert turns.bytes_read <= 2 * http.REFUSAL_BYTES
+    await http.aclose()
+
+
 # ----------------------------------------------------------------------------------------------------------------- lines
 
 
@@ -163,6 +170,12 @@ async def test_each_bound_ends_it(bounds: Bounds) -> None:
     with pytest.raises(TooMuch):
         async for _ in stream_bounds.lines(each([b"ab\n", b"cdefg", b"h\n", b"i\n"]), bounds):
             pass
+
+
+async def test_many_lines_are_read_beside_the_loop_as_a_long_text_is() -> None:
+    here, half = threading.get_ident(), "x" * (stream_bounds.SMALL_CHARS // 2)
+    assert await stream_bounds.parsed(lambda lines: threading.get_ident(), [half] * 2) == here
+    assert await stream_bounds.parsed(lambda lines: threading.get_ident(), [half] * 3) != here
 
 
 async def test_a_long_page_is_parsed_beside_the_loop_and_a_short_one_on_it() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import getpass
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sparkd.facts import engine_python as fact
+from sparkd.node import regular
 from sparkd.node.probes import engine_python
 
 PACKAGES = "lib/python3.12/site-packages"
@@ -82,3 +84,40 @@ def test_sources_of_an_editable_installation_and_of_a_path_count(venv: Path) -> 
     assert [one.split(" ")[2] for one in found.stamps if one.endswith("envs.py")] == [
         f"{venv}/{folder}/vllm/envs.py" for folder in ("path", PACKAGES, "editable")
     ]
+
+
+def test_packages_that_name_one_full_folder_over_and_over_cost_one_look_at_it(
+    venv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three thousand lines of `.pth` and a folder of two thousand names once kept a thread of root busy for hours."""
+    monkeypatch.setattr(engine_python, "MAX_STAMPS", 5)
+    for number in range(20):
+        (venv / f"full/vllm-{number}.dist-info").mkdir(parents=True)
+        (venv / f"full/vllm-{number}.dist-info/RECORD").touch()
+        (venv / PACKAGES / f"{number}.pth").write_text(f"{venv}/full\n" * 150)
+    looked: list[str] = []
+    matching = regular.matching
+
+    def counted(folder: str, *pattern: Any) -> list[str]:
+        looked.append(folder)
+        return matching(folder, *pattern)
+
+    monkeypatch.setattr(regular, "matching", counted)
+    assert len(look(venv).stamps) == 5
+    assert looked.count(f"{venv}/full") == 2
+
+
+def test_an_installation_of_a_thousand_folders_is_refused(venv: Path) -> None:
+    for number in range(engine_python.MAX_PLACES + 1):
+        (venv / f"other/{number}").mkdir(parents=True)
+    lines = [f"{venv}/other/{number}\n" for number in range(engine_python.MAX_PLACES + 1)]
+    for part in range(0, len(lines), 50):
+        (venv / PACKAGES / f"{part}.pth").write_text("".join(lines[part : part + 50]))
+    with pytest.raises(regular.TooMuch, match="more than 200 folders of packages"):
+        look(venv)
+
+
+def test_a_look_that_nobody_waits_for_any_more_ends(venv: Path) -> None:
+    args = {"programs": [str(venv / "bin/vllm")], "folders": [], "user": getpass.getuser(), "files": ["vllm/envs.py"]}
+    with pytest.raises(TimeoutError):
+        engine_python._look(args, time.monotonic() - 1)

@@ -99,6 +99,31 @@ def test_names_and_patterns_are_bounded(tmp_path: Path) -> None:
         regular.matching(str(tmp_path), "*.conf", 1)
 
 
+@pytest.mark.parametrize("pattern", ["*/*", "*/y*"])
+def test_links_to_one_full_folder_multiply_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    monkeypatch.setattr(regular, "MOST_NAMES", 20)
+    (tmp_path / "full").mkdir()
+    for number in range(20):
+        (tmp_path / "full" / f"x{number}").touch()
+    links = tmp_path / "links"
+    links.mkdir()
+    for number in range(20):
+        (links / f"l{number}").symlink_to(tmp_path / "full")
+    seen: list[str] = []
+    listed = regular.names
+
+    def counted(folder: str) -> list[str]:
+        seen.extend(found := listed(folder))
+        return found
+
+    monkeypatch.setattr(regular, "names", counted)
+    with pytest.raises(regular.TooMuch, match="more than 20 of"):
+        regular.matching(str(links), pattern, 20)
+    assert len(seen) <= 11 * 20
+
+
 def test_folders_are_counted_and_emptied_however_deep_they_are(tmp_path: Path) -> None:
     """5,000 inside one another are deeper than a path may be long and than Python may recurse."""
     before = len(os.listdir("/proc/self/fd"))

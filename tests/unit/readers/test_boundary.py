@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
+from threading import Thread, get_ident
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import structlog
 
 from sparkd.boundary import bounded
+from sparkd.bounds import SMALL_CHARS
 from sparkd.decide.watch import progressed
-from sparkd.facts import memory, units
+from sparkd.drifting import hearing
+from sparkd.engines import ENGINES
+from sparkd.facts import Fact, memory, units
 from sparkd.hosts.client import Probed
 from sparkd.model.config import Cluster, Deployment, Node
-from sparkd.model.decision import Watch
+from sparkd.model.decision import State, Watch
 from sparkd.model.printed import Unread
 from sparkd.model.snapshot import EngineMetrics, EngineView, Unknown
+from sparkd.observe import survey
 from sparkd.observe.engine import EngineLook
 from sparkd.observe.unknowns import Reader, Unknowns
 
@@ -38,14 +43,60 @@ def test_a_refusal_is_a_sentence_and_a_bug_is_one_too_and_is_logged_once() -> No
     assert bounded("what goes well", int, "3") == 3
 
 
-def test_one_probe_that_cannot_be_read_leaves_the_others() -> None:
+async def test_one_probe_that_cannot_be_read_leaves_the_others() -> None:
     texts = {"meminfo": f"MemTotal: {'9' * 5000} kB\n", "units": "Now=1\n"}
     read = Reader(Unknowns(), "spark1", Probed(texts, {}), None)
-    found = read("meminfo", memory.parse)
+    found = await read("meminfo", memory.parse)
     assert isinstance(found, Unknown)
     assert found.why.startswith("unreadable meminfo: unexpected line")
     assert len(found.why) < 200
-    assert read("units", units.parse) == ()
+    assert await read("units", units.parse) == ()
+
+
+LONG = "x" * (SMALL_CHARS + 1)
+"""What a node with fifty thousand connections, or an engine that means harm, has to say."""
+
+
+async def test_what_a_node_prints_at_length_is_read_beside_the_loop() -> None:
+    """A table of half a million processes held up the loop for four seconds."""
+    read = Reader(Unknowns(), "spark1", Probed({"long": LONG, "short": "x"}, {}), None)
+    fact: Fact[object] = Fact("long", lambda text: get_ident())
+    found = [await read("long", lambda text: get_ident()), await survey._parsed(fact, LONG)]
+    assert get_ident() not in found
+    assert await read("short", lambda text: get_ident()) == get_ident()
+
+
+async def test_long_logs_and_pages_of_an_engine_are_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two MiB of numbers on one page held up the loop for a second."""
+    read: dict[str, int] = {}
+
+    class Engine:
+        pages = ("/version",)
+
+        def __getattr__(self, name: str) -> Any:
+            def reader(*_: Any) -> dict[str, Any]:
+                read[name] = get_ident()
+                return {}
+
+            return reader
+
+    monkeypatch.setitem(ENGINES, "vllm", Engine())
+
+    async def log(*_: Any) -> list[str]:
+        return [LONG]
+
+    monkeypatch.setattr(EngineLook, "_log", log)
+    head = SimpleNamespace(deployment="d", rank=0, generation=1)
+    views: Any = {"a": SimpleNamespace(ranks=(head,), processes=(), boot=Unknown("not read", 0.0))}
+    look: Any = LOOK
+    await look._findings(DEPLOYMENT, State(generation=1), views)
+    await look._stage(DEPLOYMENT, head, views, 200)
+    scene: Any = SimpleNamespace(deployment=DEPLOYMENT, cluster=look.cluster)
+    with serving(f'"{LONG}"') as base:
+        monkeypatch.setattr(hearing, "base_url", lambda *_: base)
+        await hearing.Hearing({}, lambda name: scene)._pages(scene, {}, {})
+    assert set(read) == {"findings", "stage", "page"}
+    assert get_ident() not in read.values()
 
 
 @contextmanager

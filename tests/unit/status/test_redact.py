@@ -7,6 +7,7 @@ import html
 import json
 import re
 import shlex
+import time
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from sparkd.model.action import SendCanary
 from sparkd.model.config import Deployment
 from sparkd.model.hiding import BY_NAME
 from sparkd.model.secret import HIDDEN, is_secret
+from sparkd.model.secret_text import hidden
 from sparkd.model.snapshot import Canary, Outcome
 from sparkd.model.spellings import spellings
 from sparkd.redact import Redactor, last_words, log_line
@@ -260,3 +262,32 @@ def test_every_line_of_the_log_and_the_last_words_of_a_crash(
     said = capsys.readouterr().err
     assert f"ValueError: {HIDDEN}" in said
     assert "plain0123456789" not in said
+
+
+LINE = 1 << 16
+"""The longest line of a log that is shown."""
+
+
+@pytest.mark.parametrize(
+    "again",
+    ["://a:", "://a:@", "://:1/", "api_key=", "a_credentials=/", "credentials", "x_token ", "x_key='", "x_key=("],
+)
+def test_the_longest_line_costs_what_its_length_says(again: str) -> None:
+    """Sixty-four KiB of `://a:` in a log held up the loop for 14 s, each time that somebody read it."""
+    seconds = [timed(again * (size // len(again))) for size in (LINE // 16, LINE)]
+    assert seconds[1] < 64 * seconds[0] + 0.01, "in sixteen times the length sixteen times the work, not 256 times"
+
+
+def test_blanks_after_a_name_are_gone_through_once() -> None:
+    seconds = [timed("api_key" + " " * size) for size in (LINE // 16, LINE)]
+    assert seconds[1] < 64 * seconds[0] + 0.01
+
+
+def timed(text: str) -> float:
+    """Process time of the fastest of three, in seconds."""
+    found = []
+    for _ in range(3):
+        began = time.process_time()
+        hidden(text)
+        found.append(time.process_time() - began)
+    return min(found)
