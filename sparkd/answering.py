@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 
@@ -28,8 +28,8 @@ class Completion:
     first_token_s: float | None = None
     seconds: float = 0.0
     reasoning: str = ""
-    late: bool = False
-    """It failed for want of time alone."""
+    kind: Literal["", "late", "error"] = ""
+    """How it failed: for want of time alone, or by what was answered; nothing where the connection failed."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Answer:
             return f"the answer does not contain {wanted!r}"
         return ""
 
-    def completion(self, why: str, *, late: bool = False) -> Completion:
+    def completion(self, why: str, kind: Literal["", "late", "error"] = "") -> Completion:
         """The end of it; without a `why` it is a good one."""
         return Completion(
             ok=not why,
@@ -100,7 +100,7 @@ class Answer:
             first_token_s=self.first,
             seconds=anyio.current_time() - self.started,
             reasoning="".join(self.reasoning),
-            late=late,
+            kind=kind,
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import httpcore
@@ -102,15 +102,17 @@ async def complete(
     `expect`: `reasoning: true` wants a reasoning text, `contains: TEXT` wants that text in the answer.
     `token` is sent as bearer token, for an engine that was started with VLLM_API_KEY.
     """
-    answer, late = Answer(anyio.current_time()), False
+    answer = Answer(anyio.current_time())
+    kind: Literal["", "late", "error"] = ""
     try:
         with _as_host_errors(base_url), own_time.fail_after(deadline_s):
             why = await _read(f"{base_url}{path}", body, token, answer) or answer.judge(expect or {})
+            kind = "error" if why else ""
     except Late:
-        why, late = f"not finished within {deadline_s:g} s", True
+        why, kind = f"not finished within {deadline_s:g} s", "late"
     except HostError as error:
         why = error.why
-    return answer.completion(why, late=late)
+    return answer.completion(why, kind)
 
 
 async def aclose() -> None:

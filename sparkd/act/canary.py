@@ -66,7 +66,7 @@ async def _complete(
         tokens=done.tokens,
         first_token_s=done.first_token_s,
         tokens_per_second=found,
-        kind="key" if refused else "late" if done.late else "",
+        kind="key" if refused else done.kind,
     )
 
 

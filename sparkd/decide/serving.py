@@ -7,6 +7,7 @@ from dataclasses import replace
 from sparkd.decide import watch as health
 from sparkd.decide.case import Case, decide, duration, unread_words
 from sparkd.decide.classify import Kind
+from sparkd.decide.doubts import canary_words, details, doubts, suspect
 from sparkd.decide.failing import fail
 from sparkd.decide.loss import loss, proven_gone
 from sparkd.decide.teardown import clear_stale
@@ -27,18 +28,18 @@ def serve(case: Case) -> Decision:
     if verdict is not None:
         evidence, since = verdict
         kind = Kind(FailureClass.TRANSIENT, evidence.signature, evidence.text)
-        text = f"{evidence.text}, for {duration(case.now - since)} ({health.canary_words(watch)})"
+        text = f"{evidence.text}, for {duration(case.now - since)} ({canary_words(watch)})"
         down = _not_answering_since(watch, since)
-        return fail(case, kind, text, cause=evidence.cause, evidence=health.details(case), since=down)
+        return fail(case, kind, text, cause=evidence.cause, evidence=details(case), since=down)
     canary = _canary(case, watch)
     stale = _clear_stale(case, watch, canary)
     for said, code, holds in (
         ("not answering", "not-answering", watch.not_answering),
-        ("not sure that it serves", "suspect", health.suspect(case, watch)),
+        ("not sure that it serves", "suspect", suspect(case, watch)),
     ):
         if holds:
             return decide(
-                case.state, f"{said}: {health.doubts(case, watch)}", code, canary or (stale.actions if stale else ())
+                case.state, f"{said}: {doubts(case, watch)}", code, canary or (stale.actions if stale else ())
             )
     return stale or decide(case.state, f"serving (generation {case.state.generation})", "serving", canary)
 
@@ -52,9 +53,9 @@ def _half_blind(case: Case) -> Decision:
     if gone:
         said = f"not serving: rank {gone[0]} on {case.node_of(gone[0])} is gone; {unread_words(case)}"
     elif watch.not_answering:
-        said, code = f"not answering: {health.doubts(case, watch)}; {unread_words(case)}", "not-answering"
-    elif health.suspect(case, watch):
-        said = f"{said}; {health.doubts(case, watch)}"
+        said, code = f"not answering: {doubts(case, watch)}; {unread_words(case)}", "not-answering"
+    elif suspect(case, watch):
+        said = f"{said}; {doubts(case, watch)}"
     # Also with the head's node unread: its engine is asked over another way, and an answer is all there is to know then.
     actions = _canary(case, watch) if case.node_of(0) not in case.group.lost and 0 not in gone else []
     return decide(state, f"{said}; nothing is started or stopped until it can be read", code, actions)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from sparkd.decide.case import Case, duration
+from sparkd.decide.case import Case
+from sparkd.decide.doubts import silent_peers, stuck_ranks
 from sparkd.model.config import Policy
 from sparkd.model.decision import Cause, Watch
 from sparkd.model.snapshot import Canary, EngineMetrics, Outcome, Snapshot, Unknown
@@ -14,6 +15,8 @@ LATE_PERIODS = 3
 """The loop is late when it misses this many of its periods, as `/healthz` counts them."""
 PROBE_AGAIN_S = 15.0
 """While something looks wrong, a canary is sent this often instead of every `canary_after` seconds."""
+OWN_TOKENS_PERIODS = 2
+"""For so long after the end of a canary the counters may still move because of it: an engine writes them with its next step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +190,27 @@ def progressed(case: Case, watch: Watch) -> Watch:
     tokens = metrics.prompt_tokens + metrics.generation_tokens + (metrics.kv_cache_usage or 0.0)
     if watch.tokens is None:
         return replace(watch, tokens=tokens)
+    if tokens != watch.tokens and _moved_by_canary(case, watch):
+        return replace(watch, tokens=tokens)
     if tokens != watch.tokens:
         return replace(_cleared(watch), tokens=tokens, tokens_at=case.now)
     # `running` reads 0 through a real hang (evidence 05b), 1 with four waiting: it starts this clock, never a verdict.
     return replace(watch, frozen_since=_clock(watch.frozen_since, metrics.running + metrics.waiting > 0, case.now))
 
 
+def _moved_by_canary(case: Case, watch: Watch) -> bool:
+    """An engine can count the tokens of a request and answer it with an error: each canary would end the doubt that it is."""
+    if not watch.erring or watch.canary_at is None:
+        return False
+    recent = case.now - watch.canary_at <= OWN_TOKENS_PERIODS * case.policy.period
+    return recent or case.deployment.name in case.snapshot.busy
+
+
 def _cleared(watch: Watch) -> Watch:
     doubted = replace(watch, canary_failing_since=None, canary_failures=0, exception_since=None, frozen_since=None)
-    return replace(doubted, unsent="", gap_until=None, late_until=None, failed_first=None, failed_last=None)
+    return replace(
+        doubted, erring=False, unsent="", gap_until=None, late_until=None, failed_first=None, failed_last=None
+    )
 
 
 def after_canary(watch: Watch, outcome: Outcome, generation: int) -> Watch:
@@ -219,7 +234,7 @@ def _after(watch: Watch, canary: Canary) -> Watch:
     slept = watch.late_until is not None and canary.sent_at < watch.late_until
     if slept and canary.kind != "late":  # for that one only time in which sparkd ran was counted
         return replace(watch, canary_at=None)  # sparkd slept over its answer: the next one is due at once
-    failing = _failing(watch, canary.sent_at, canary.ended_at)
+    failing = replace(_failing(watch, canary.sent_at, canary.ended_at), erring=canary.kind == "error")
     if watch.gap_until is None or canary.sent_at < watch.gap_until:
         return failing
     first = watch.failed_first if watch.failed_first is not None else canary.sent_at
@@ -246,76 +261,7 @@ def canary_due(case: Case, watch: Watch) -> bool:
     return not moments or case.now - max(moments) >= pause
 
 
-# ------------------------------------------------------------------------------------------------------------- evidence
-
-
-def stuck_ranks(case: Case) -> dict[str, str]:
-    """Identity -> words for each process of our ranks in state T or D, and each frozen container (evidence 04)."""
-    found = {}
-    for rank, container in case.group.ranks.items():
-        if container.state == "paused":
-            found[container.id] = f"rank {rank}: its container is paused"
-        processes = case.group.views[case.node_of(rank)].processes
-        for process in () if isinstance(processes, Unknown) else processes:
-            if process.owner == container.id and process.state in ("T", "D"):
-                words = f"rank {rank}: {process.title} (pid {process.pid}) is in state {process.state}"
-                found[f"{container.id}:{process.pid}:{process.start_ticks}"] = words
-    return found
-
-
 def _still_stuck(watch: Watch, seen: dict[str, str]) -> tuple[str, ...]:
     """Those that were stuck before and are now; when none was, those that are now. D at one look is ordinary I/O."""
     still = tuple(one for one in watch.stuck if one in seen)
     return still or tuple(sorted(seen))
-
-
-def silent_peers(case: Case) -> tuple[str, ...]:
-    """Fabric addresses that do not answer from another node of the group."""
-    found = []
-    for name, view in case.group.views.items():
-        pings = () if isinstance(view.pings, Unknown) else view.pings
-        found += [f"{ping.address} does not answer {name} on the fabric" for ping in pings if ping.silent]
-    return tuple(found)
-
-
-# ---------------------------------------------------------------------------------------------------------------- words
-
-
-def details(case: Case) -> tuple[str, ...]:
-    findings = case.view.log_findings if case.view is not None else ()
-    return (*stuck_ranks(case).values(), *silent_peers(case), *(f"log: {finding}" for finding in findings))
-
-
-def suspect(case: Case, watch: Watch) -> bool:
-    """Wrong enough to say so. A canary that fails alone must have failed for a while: late is not dead."""
-    failing = watch.canary_failing_since
-    if failing is not None and case.now - failing >= case.policy.suspect_after:
-        return True
-    return bool(watch.unsent) or replace(watch, canary_failing_since=None).alarmed
-
-
-def doubts(case: Case, watch: Watch) -> str:
-    """What speaks against serving, one clause each."""
-    said = list(details(case))
-    if watch.dead_since is not None:
-        said.append("the engine's API refuses or says 503")
-    if watch.exception_since is not None and not any("worker-exception" in one or "engine-dead" in one for one in said):
-        said.append("a rank logged an exception")
-    if watch.unsent:
-        said.append(watch.unsent)
-    if watch.canary_failing_since is not None:
-        said.append(_failing_words(watch, duration(case.now - watch.canary_failing_since)))
-    return "; ".join(said)
-
-
-def _failing_words(watch: Watch, ago: str) -> str:
-    if watch.not_answering:
-        return f"{watch.canary_failures} canaries in a row failed, the first {ago} ago"
-    if watch.gap_until is not None and watch.failed_first is None:
-        return f"a canary failed {ago} ago, before or while not everything could be looked at; asking again"
-    return f"canaries fail since {ago}"
-
-
-def canary_words(watch: Watch) -> str:
-    failures = watch.canary_failures
-    return f"{failures} canary request{'s' if failures != 1 else ''} failed" if failures else "no canary was needed"

@@ -124,6 +124,8 @@ class Watch:
     canary_failing_since: float | None = None
     canary_failures: int = 0
     """In a row: an answer or a token ends them."""
+    erring: bool = False
+    """The last canary was answered with an error: tokens that it moved itself are no answer to anybody."""
     unsent: str = ""
     """Why the last canary says nothing of the engine, in one clause: it could not be sent, or was sent with a wrong key."""
     blind: bool = False

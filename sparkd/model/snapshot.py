@@ -150,8 +150,9 @@ class Canary:
     tokens: int = 0
     first_token_s: float | None = None
     tokens_per_second: float | None = None
-    kind: Literal["", "late", "key"] = ""
-    """Of a failure: no answer within the deadline of our own running time, or the engine wants another key than we have."""
+    kind: Literal["", "late", "key", "error"] = ""
+    """Of a failure: no answer within the deadline of our own running time; the engine wants another key than we have; or what it
+    answers is an error, or no answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 from sparkd.decide.launching import AFTER_GAP_S
 from sparkd.model.action import RemoveRanks, WarmUp
 from sparkd.model.decision import Phase, State, Watch
-from sparkd.model.snapshot import Canary, Outcome, Snapshot
+from sparkd.model.snapshot import Canary, EngineMetrics, EngineView, Outcome, Snapshot
 
 from .world import (
     CANARY,
@@ -191,3 +191,50 @@ def test_a_warm_up_that_failed_before_a_gap_is_asked_again_first() -> None:
     second = decide(replace(first.state, looked_at=NOW + 56), at(both(), NOW + 61, asked), now=NOW + 61)
     assert second.state.failure is not None
     assert second.state.failure.signature == "start-timeout"
+
+
+# --------------------------------------------------------------------------------------------- canaries that err
+
+
+def erring(now: float) -> Outcome:
+    canary = Canary(1, now - 2, now, False, "error chunk under status 200, after 1 tokens", kind="error")
+    return Outcome(CANARY, True, now, value=canary)
+
+
+def counted(tokens: float) -> EngineView:
+    return replace(HEALTHY, metrics=EngineMetrics(0.0, 0.0, 10.0, tokens, 0.0))
+
+
+def test_tokens_that_only_a_canary_moved_are_no_answer() -> None:
+    """Every canary was counted by the engine and answered with an error: for hours it was said to serve."""
+    state, tokens, sent = serving(IDLE), 10.0, None
+    reasons: list[str] = []
+    for passed in range(0, 900, 5):
+        now = NOW + passed
+        ended = sent is not None and now - sent >= 5
+        look = replace(both(counted(tokens)), at=now, outcomes={"demo": erring(now)} if ended else {})
+        look = replace(look, busy={"demo": CANARY} if sent is not None and not ended else {})
+        decision = decide(state, look, now=now)
+        state, reasons = decision.state, [*reasons, decision.reason]
+        sent = None if ended else sent
+        if state.phase is not Phase.SERVE:
+            break
+        if decision.actions and sent is None:
+            sent, tokens = now, tokens + 1
+    assert reasons[10:-1] == ["not-answering"] * len(reasons[10:-1])
+    assert state.failure is not None
+    assert (state.failure.signature, 600 <= passed < 700) == ("stalled", True)
+
+
+def test_tokens_of_others_end_the_doubt_that_a_canary_answered_with_an_error_made() -> None:
+    state = decide(serving(IDLE), both(counted(10.0), erring(NOW))).state
+    assert state.watch.erring
+    own = decide(state, at(both(counted(11.0)), NOW + 5), now=NOW + 5).state
+    assert own.watch.canary_failures == 1
+    others = decide(own, at(both(counted(12.0)), NOW + 15), now=NOW + 15).state
+    assert (others.watch.canary_failures, others.watch.erring) == (0, False)
+    late = answer(CANARY, ok=False, why="not finished within 60 s")
+    moving = decide(
+        decide(serving(IDLE), both(counted(10.0), late)).state, at(both(counted(11.0)), NOW + 5), now=NOW + 5
+    )
+    assert moving.state.watch.canary_failures == 0, "late is not dead"
