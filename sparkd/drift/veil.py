@@ -10,8 +10,8 @@ from sparkd.drift.form import RankForm
 from sparkd.drift.values import NotJson
 from sparkd.model.hiding import Hiding
 from sparkd.model.leaks import leaks
-from sparkd.model.secret import HIDDEN, is_secret
-from sparkd.model.secret_text import PASSWORD
+from sparkd.model.secret import is_secret
+from sparkd.model.secret_text import passwords, without
 
 
 class Veil(Hiding):
@@ -29,7 +29,7 @@ def _held(forms: Iterable[RankForm]) -> set[str]:
 
 
 def without_passwords(text: str) -> str:
-    return PASSWORD.sub(lambda found: found[0].replace(found[1], HIDDEN), text) if "://" in text else text
+    return without(text, passwords(text))
 
 
 def veiled(form: RankForm, known: Hiding) -> RankForm:
