@@ -36,7 +36,12 @@ class Logs:
 
 
 def view(name: str, *ranks: Container, now: float = 0.0) -> NodeView:
-    return replace(blind(name, AWAY), boot=Boot(f"{name}-boot", 1, 100.0, now=now), docker=DockerUnit(running=True, pid=1), containers=ranks)
+    return replace(
+        blind(name, AWAY),
+        boot=Boot(f"{name}-boot", 1, 100.0, now=now),
+        docker=DockerUnit(running=True, pid=1),
+        containers=ranks,
+    )
 
 
 async def looked(page: str, state: State, logs: Any, *views: NodeView) -> Any:
