@@ -7,6 +7,7 @@ import hmac
 import os
 import signal
 import subprocess
+import uuid
 from functools import partial
 from typing import BinaryIO
 
@@ -14,7 +15,11 @@ import anyio
 
 from sparkd import files
 from sparkd.errors import HostError, SparkdError
+from sparkd.marked import end_marked
 from sparkd.model.config import Webhook
+
+MARK = "SPARKD_NOTICE"
+"""A hook's own word in the environment of all that it starts."""
 
 
 class NotDelivered(SparkdError):
@@ -45,10 +50,11 @@ async def call(argv: tuple[str, ...], body: bytes, *, deadline_s: float) -> None
 
     Its process group is its own and ends with it, whether the hook comes to its end or to the deadline: what it leaves in the
     background is killed. Nothing of it is waited for but the hook itself: its input is a file, its output goes nowhere, and so
-    no child that keeps them open keeps us. What leaves the group (setsid) lives on until the daemon's unit is stopped.
+    no child that keeps them open keeps us. What leaves the group (setsid) is known by a mark in its environment, and ends too.
     It gets none of the daemon's environment.
     """
-    environment = {name: os.environ[name] for name in ("PATH", "LANG", "HOME") if name in os.environ}
+    mark = uuid.uuid4().hex
+    environment = {name: os.environ[name] for name in ("PATH", "LANG", "HOME") if name in os.environ} | {MARK: mark}
     with _file(body) as notice:
         process = await anyio.open_process(
             argv,
@@ -66,6 +72,9 @@ async def call(argv: tuple[str, ...], body: bytes, *, deadline_s: float) -> None
         _kill_group(process.pid)
         with anyio.CancelScope(shield=True), anyio.move_on_after(deadline_s):
             await process.aclose()
+            gone = partial(end_marked, f"{MARK}={mark}".encode())
+            # A process that hangs in the kernel may keep a reader of its environment: then the thread is left behind.
+            await anyio.to_thread.run_sync(gone, abandon_on_cancel=True)
     if code:
         raise NotDelivered(f"{argv[0]} ended with {code}")
 

@@ -76,8 +76,9 @@ async def key(hands: Hands) -> str | None:
     if file is None:
         return None
     found = await hands.secret(API_KEY)
-    if not (found.isascii() and found.isprintable()):
-        raise ActionFailed(f"secret {API_KEY} in {file} is no key: a request can hold printable ASCII alone", "secret")
+    if not (found.isascii() and found.isprintable()) or found != found.strip():
+        why = "a request can hold printable ASCII alone, and no blank at its ends"
+        raise ActionFailed(f"secret {API_KEY} in {file} is no key: {why}", "secret")
     return found
 
 

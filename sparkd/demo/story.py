@@ -99,7 +99,7 @@ def called() -> None:
     for program in (sys.argv[0], sys.executable):
         folder = Path(program).absolute().parent
         if shutil.which("sparkd", path=str(folder)):
-            click.echo(f"  export PATH={shlex.quote(str(folder))}:$PATH    # the shell finds sparkd then")
+            click.echo(f"  export PATH={shlex.quote(str(folder))}:$PATH")
             return
 
 
@@ -109,8 +109,8 @@ def stay(scene: Scene) -> None:
     _heading("It goes on until ctrl-C. Meanwhile, in another terminal:")
     called()
     click.echo(f"  export SPARKD_SOCKET={layout.socket}")
-    click.echo("  sparkd ctl status          (or watch, history, why, logs -f, stop, start, restart, pause …)")
-    click.echo("  sparkd demo fault NAME     breaks something, says what you will see, and shows it:")
+    click.echo("  sparkd ctl status        (or watch, history, why, logs -f, stop, start …)")
+    click.echo("  sparkd demo fault NAME   breaks something, and shows what comes of it:")
     say(" | ".join(FAULTS), indent="    ")
     click.echo(f"\n  page         http://{layout.page}/")
     click.echo(f"  metrics      http://{layout.page}/metrics")

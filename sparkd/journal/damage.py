@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.journal.rows import Rows
+from sparkd.journal.rows import TWICE, Rows
 
 LOST = {
     "meta": ("note-unreadable", "a note of sparkd's to itself is damaged, and is passed over"),
@@ -13,6 +13,7 @@ LOST = {
         "intent-unreadable",
         "what was wanted of it is damaged, in its spare too: nothing is done until it is said",
     ),
+    "outages": ("outage-unreadable", "the record of an outage is damaged, and is left out of the sums"),
 }
 """Table -> reason and sentence for a row that is whole in neither copy."""
 
@@ -26,4 +27,4 @@ def damage(rows: Rows, file: str) -> Iterator[tuple[str, str, str]]:
         yield "journal-restored", f"{said} ({names})", ""
     for table, lost in rows.lost.items():
         for name in lost:
-            yield *LOST[table], "" if table == "meta" else name
+            yield *LOST[table], name if table in TWICE else ""

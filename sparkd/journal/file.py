@@ -40,7 +40,8 @@ def is_corrupt(error: BaseException) -> bool:
     return isinstance(code, int) and code & 0xFF in CORRUPT
 
 
-def _damaged(verdict: str) -> sqlite3.DatabaseError:
+def damaged(verdict: str) -> sqlite3.DatabaseError:
+    """What `is_corrupt` knows again."""
     error = sqlite3.DatabaseError(verdict)
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return error
@@ -50,7 +51,7 @@ def open_file(path: Path, max_bytes: int) -> sqlite3.Connection:
     """Open for writing; a new file where there is none. Raises sqlite3.Error and OSError."""
     if path.exists() and path.stat().st_size == 0 and any(spare.holds(path, table) for table in TWICE):
         # A power cut does that; to SQLite it would be a new file, with nobody's wishes in it.
-        raise _damaged("it is empty")
+        raise damaged("it is empty")
     if not path.exists():  # what SQLite adds to it gets the mode of this one
         os.close(spare.private(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     _close_to_others(path)
@@ -60,7 +61,7 @@ def open_file(path: Path, max_bytes: int) -> sqlite3.Connection:
     except BaseException as error:
         connection.close()
         if isinstance(error, UnicodeDecodeError):  # SQLite quotes names and statements of the file as they are by now
-            raise _damaged("its own words are no text") from error
+            raise damaged("its own words are no text") from error
         raise
     return connection
 
@@ -82,7 +83,7 @@ def _prepare(connection: sqlite3.Connection, max_bytes: int) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION}")
     verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if verdict != "ok":
-        raise _damaged(verdict)
+        raise damaged(verdict)
 
 
 def _complete(connection: sqlite3.Connection, table: str) -> None:
@@ -90,7 +91,7 @@ def _complete(connection: sqlite3.Connection, table: str) -> None:
     there = {found[1] for found in connection.execute(f"PRAGMA table_info({table})")}
     wanted = {*COLUMNS, "data"} if table == "events" else {*TABLES[table]}
     if not wanted <= there:
-        raise _damaged(f"the table {table} has lost a column")
+        raise damaged(f"the table {table} has lost a column")
     for name, kind in ADDED.items() if table != "events" else ():
         if name not in there:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")

@@ -10,6 +10,9 @@ import uuid
 from pathlib import Path
 
 from sparkd.journal.spare import private
+from sparkd.node import regular
+
+MOST_BYTES = 1000
 
 
 def owner_id(path: Path, known: str | None) -> str:
@@ -31,7 +34,7 @@ def owner_id(path: Path, known: str | None) -> str:
 
 def _kept(path: Path) -> str | None:
     try:
-        return _valid(path.read_text().strip())
+        return _valid(regular.read(str(path), MOST_BYTES).decode().strip())
     except (OSError, ValueError):  # none yet, or something else lies there: the journal's word counts
         return None
 
@@ -46,7 +49,8 @@ def _valid(word: str | None) -> str | None:
 
 def _keep(path: Path, owner: str) -> None:
     partial = path.with_name(f"{path.name}.new")
-    fd = private(str(partial), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    partial.unlink(missing_ok=True)  # whatever that is
+    fd = private(str(partial), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         os.write(fd, f"{owner}\n".encode())
         os.fsync(fd)

@@ -14,8 +14,10 @@ from pathlib import Path
 
 from sparkd.journal.rows import TWICE, Copy, Row
 from sparkd.journal.values import text
+from sparkd.node import regular
 
 NAMES = {table: f"{table}.json" for table in TWICE}
+MOST_BYTES = 64 << 20
 KEPT = ""
 """In place of a name: name -> number and checksum of its row. A sparkd that knows of neither passes over it."""
 
@@ -23,7 +25,7 @@ KEPT = ""
 def read(path: Path, table: str) -> Copy | None:
     """The rows kept; None where there is no such file."""
     try:
-        found = json.loads(path.with_name(NAMES[table]).read_text("utf-8"))
+        found = json.loads(regular.read(str(path.with_name(NAMES[table])), MOST_BYTES))
         kept = found.pop(KEPT, {})
         rows = {name: Row(text(said), *kept.get(name, (None, None))) for name, said in found.items()}
     except FileNotFoundError:
@@ -49,7 +51,8 @@ def keep(path: Path, table: str, rows: Mapping[str, Row]) -> None:
     spare, partial = path.with_name(NAMES[table]), path.with_name(f"{NAMES[table]}.new")
     said = {name: one.text for name, one in rows.items()}
     try:
-        with open(partial, "w", encoding="utf-8", opener=private) as file:
+        partial.unlink(missing_ok=True)  # whatever that is: to open a FIFO would wait for somebody who reads it
+        with open(partial, "x", encoding="utf-8", opener=private) as file:
             json.dump({**said, KEPT: {name: (one.number, one.sum) for name, one in rows.items()}}, file)
             file.flush()
             os.fsync(file.fileno())

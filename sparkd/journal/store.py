@@ -67,7 +67,10 @@ class Store:
     def rows(self) -> Rows:
         """Everything but the events. What is damaged or gone comes from its spare, and is whole in the file from then on."""
         connection = self._open_connection()
-        copies = {table: read(connection, table, strict=True) for table in TABLES}
+        try:
+            copies = {table: read(connection, table, strict=True) for table in TABLES}
+        except UnicodeDecodeError as error:  # the name of a column
+            raise file.damaged("its own words are no text") from error
         spares = {table: spare.read(self.path, table) for table in TWICE}
         rows, merged = _merged(copies, spares)
         _read_history(connection, rows)
@@ -79,6 +82,8 @@ class Store:
         if rows.mended:
             mended = {table: {name: merged[table][name].text for name in rows.mended.get(table, ())} for table in TWICE}
             self.write(Batch(states={**mended["states"]}, intents={**mended["intents"]}))
+        if gone := rows.lost.get("outages"):
+            self.write(Batch(outages=dict.fromkeys(gone)))  # no spare brings it back: it is told of once
         return rows
 
     def history(self, deployment: str | None, kind: str | None, limit: int, after_id: int) -> list[Event]:

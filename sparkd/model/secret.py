@@ -8,11 +8,11 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 HIDDEN = "<redacted>"
-SECRET_ENDINGS = ("_TOKEN", "_KEY", "_SECRET", "PASSWORD", "_PASSWD")
+SECRET_ENDINGS = ("_TOKEN", "_KEY", "_SECRET", "PASSWORD", "_PASSWD", "PASSPHRASE")
 """Also the whole of a name, without its first dash: `token`, `secret` and `passwd`, but not `key`."""
 SECRET_NAMES = (
     *(f"*{ending}" for ending in SECRET_ENDINGS),
-    *("TOKEN", "SECRET", "PASSWD", "APIKEY", "*_APIKEY", "*AUTHORIZATION", "*CREDENTIALS*", "AWS_*"),
+    *("TOKEN", "SECRET", "PASSWD", "APIKEY", "*_APIKEY", "*API_KEYS", "*AUTHORIZATION", "*CREDENTIALS*", "AWS_*"),
 )
 NO_SECRETS = (
     # What of Amazon's says where and how, and not who: whatever else begins like that is taken for a secret.
@@ -27,14 +27,19 @@ NO_SECRETS = (
     *("AWS_*_FILE", "AWS_CA_BUNDLE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"),
     *("AWS_EC2_METADATA_*", "AWS_STS_REGIONAL_ENDPOINTS", "AWS_SDK_LOAD_CONFIG", "AWS_USE_*_ENDPOINT", "AWS_PAGER"),
     *("*CREDENTIALS*_FILE", "*CREDENTIALS*_PATH", "*CREDENTIALS*_DIR", "ALLOW_CREDENTIALS"),
+    # What a token costs, and what sorts and finds.
+    *("*_PER_TOKEN", "*_PER_OUTPUT_TOKEN", "PER_TOKEN", "*FIRST_TOKEN", "NEXT_TOKEN", "LAST_TOKEN"),
+    *("MAX_TOKEN", "MAX_NEW_TOKEN", "NUM_TOKEN"),
+    *("SORT_KEY", "PRIMARY_KEY", "PARTITION_KEY", "CACHE_KEY", "*PUBLIC_KEY"),
     # The special tokens of a tokenizer are words of the model.
     *("BOS_TOKEN", "EOS_TOKEN", "PAD_TOKEN", "UNK_TOKEN", "SEP_TOKEN", "CLS_TOKEN", "MASK_TOKEN"),
     *("IMAGE_TOKEN", "VIDEO_TOKEN", "AUDIO_TOKEN", "START_TOKEN", "STOP_TOKEN", "END_TOKEN"),
+    *("*_START_TOKEN", "*_END_TOKEN"),
 )
 """Names of those shapes that hold none."""
 
-LONGEST_KEPT = 200
-"""Of a name whose verdict is remembered: an engine's log may have names of 64 KiB, thousands of them."""
+LONGEST = 200
+"""Of a name, the end of a longer one counts: what a log calls something is kept in memory for the next time."""
 
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTER = re.compile(r"[^A-Za-z0-9]+")
@@ -46,7 +51,7 @@ def is_secret(name: str) -> bool:
 
     In any spelling: `HF_TOKEN`, `--hf-token`, `hfToken` and `extra.hf_token` are one.
     """
-    return _is_secret(name) if len(name) <= LONGEST_KEPT else _is_secret.__wrapped__(name)
+    return _is_secret(name[-LONGEST:])
 
 
 @lru_cache(4096)

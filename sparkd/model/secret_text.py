@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sparkd.model.secret import HIDDEN, is_reference, is_secret
+from sparkd.model.unescaped import unescaped
 
 
 class Span(NamedTuple):
@@ -17,35 +18,41 @@ class Span(NamedTuple):
     name: str
 
 
-_PASSWORD = re.compile(
-    r"(?<=://)[^\s/:@'\"<>]*:((?!<)(?:[^\s/?#'\"<>]+|(?!\d{0,5}[/?#])[^\s@'\"<>]+))(?=@)",
-)
-"""The password in `postgres://user:password@host`, also one with slashes that nobody escaped."""
+_ADDRESS = re.compile(r"://([^\s'\"<>]+)")
+"""What follows the scheme of an address, with whatever addresses are in it."""
+_LOGIN = re.compile(r"[^/:@]*+:([^/?#]*+)")
+_PORT = re.compile(r"\d{0,5}[/?#]")
+"""A password ends at the last @ before the path; one with slashes that nobody escaped at the first."""
 
-_WORD = re.compile(r"[^\s'\"<>]+")
-"""Of a text with addresses: no password goes on beyond one."""
-
+_ENDINGS = ("token", "key", "keys", "secret", "password", "passwd", "passphrase")
 _NAME = re.compile(
     r"(?<![\w.-])(-{0,2})"
-    r"(\w[\w.-]*+(?:(?<=token)|(?<=key)|(?<=secret)|(?<=password)|(?<=passwd))"
-    r"|(?=\w[\w.-]*?credentials)\w[\w.-]*+|aws_\w++)"
-    r"(\\*+[\"'])?[ \t]*+(?:(=>|[=:])[ \t]*+|(?:,[ \t]++|(?<=[ \t]))(?=\S))",
+    r"((?=aws_|[\w.-]*?credentials)\w[\w.-]*+|\w[\w.-]*+(?:" + "|".join(f"(?<={one})" for one in _ENDINGS) + "))"
+    r"(\\*+[\"']\]?)?[ \t]*+"
+    r"(?:(=>|[=:])(?(3)\s*+|(?:[ \t]|\\\n)*+)|(?:,[ \t]|(?<=[ \t]))(?:[ \t]|\\\n)*+(?=\S))",
     re.IGNORECASE,
 )
-"""A name that may be a secret's, and what stands between it and its value. It is as long as its word: nothing is looked
-at twice, and nothing is given back that was taken (`*+`), or a line of 64 KiB would take seconds."""
+"""A name that may be a secret's, and what stands between it and its value. It is as long as its word, and nothing is looked
+at twice: others choose the text, and how long it is."""
 _VALUE = re.compile(
     r"""(?P<deep>\\+)(?P<mark>["'])(?P<escaped>[^\n]*?)(?P=deep)(?P=mark)"""
-    r"""|b?"(?P<double>(?:[^"\\\n]|\\.)*)"|b?'(?P<single>(?:[^'\\\n]|\\.)*)'"""
-    r"""|\[(?P<list>[^\[\]\n]*)\]|\((?P<tuple>[^()\n]*)\)"""
-    r"""|["']?(?P<bare>[^\s"'`;&|<>,{}()\[\]#])"""
+    r"""|(?:\w{1,40}+\()?[brfu$]{0,2}"(?P<double>(?:[^"\\\n]|\\.)*)\""""
+    r"""|(?:\w{1,40}+\()?[brfu$]{0,2}'(?P<single>(?:[^'\\\n]|\\.)*)'"""
+    r"""|\[(?P<list>[^\[\]\n]*)\]|\((?P<tuple>[^()\n]*)\)|\{(?!\s*["']?file\b)(?P<dict>[^{}\n]*)\}"""
+    r"""|["']?(?P<bare>[^\s"'`;&|<>,{}()\[\]#][^\s"'`;&|<>,})\]]*)"""
 )
-_END = re.compile(r"""[\s"'`;&|<>,})\]]""")
-"""What ends a bare value, of which `_VALUE` takes the first character."""
 _NO_VALUE = re.compile(r"(?:none|null|true|false|undefined)?", re.IGNORECASE)
+_FROM_SHELL = re.compile(r"\$[A-Z_][A-Z0-9_]*+|\$\{[A-Z_][A-Z0-9_]*+\}|\$\((?:cat |< ?)[\w./-]+\)")
+"""A shell's words for a value that stands elsewhere: `--api-key $VLLM_API_KEY`."""
+_PAIR = re.compile(r"\(b?(\\*+[\"'])([\w.-]{3,64}+)\1,[ \t]*+b?(\\*+[\"'])([^\n]*?)\3\)")
+"""A header as Python prints it: `(b'x-api-key', b'…')`."""
+
+_COMPOUND = re.compile(r"[_.-]|[a-z][A-Z]")
+_UNMISTAKEN = ("password", "passwd", "passphrase")
+"""Words that stand before a colon where a value follows, and in prose hardly ever."""
 
 _HEADER = re.compile(
-    r"authorization\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?((?:[a-z]+[ \t]+)?[^\s\"',\\<][^\s\"',\\]*)", re.IGNORECASE
+    r"authorization\\*+[\"']?[ \t]*+[:=][ \t]*+\\*+[\"']?((?:[a-z]+[ \t]+)?[^\s\"',\\<][^\s\"',\\]*)", re.IGNORECASE
 )
 _SCHEME = re.compile(r"\b(?:Basic|Bearer)[ \t]+([\w+/.~-]{8,4096}={0,2})", re.IGNORECASE)
 _NO_WORD = re.compile(r"[^A-Za-z]|[a-z][A-Z]")
@@ -54,20 +61,32 @@ _NO_WORD = re.compile(r"[^A-Za-z]|[a-z][A-Z]")
 
 def spans(text: str) -> Iterator[Span]:
     """All of them in the order of the text; they may overlap."""
-    yield from sorted((*passwords(text), *_named(text), *_headers(text)))
+    found = {*_spans(text)}
+    plain = unescaped(text)
+    if plain is not None:
+        found |= {Span(plain.before(start), plain.before(end), name) for start, end, name in _spans(plain.text)}
+    yield from sorted(found)
+
+
+def _spans(text: str) -> Iterator[Span]:
+    yield from passwords(text)
+    yield from _named(text)
+    yield from _pairs(text)
+    yield from _headers(text)
 
 
 def hidden(text: str) -> str:
     """The text with HIDDEN for each."""
-    return _covered(text, spans(text))
+    return _without(text, spans(text))
 
 
 def without_passwords(text: str) -> str:
     """The text with HIDDEN for the passwords of addresses alone."""
-    return _covered(text, passwords(text))
+    return _without(text, passwords(text))
 
 
-def _covered(text: str, found: Iterable[Span]) -> str:
+def _without(text: str, found: Iterable[Span]) -> str:
+    """The text with HIDDEN for what was found, in the order of the text."""
     shown, at = [], 0
     for span in found:
         if span.end > at:
@@ -77,40 +96,66 @@ def _covered(text: str, found: Iterable[Span]) -> str:
 
 
 def passwords(text: str) -> Iterator[Span]:
-    """Up to the last `@` of each word: without one, every address in it would be a walk to its end."""
-    for word in _WORD.finditer(text) if "://" in text else ():
-        last = text.rfind("@", *word.span())
-        if last >= 0:
-            yield from (Span(*found.span(1), "") for found in _PASSWORD.finditer(text, word.start(), last + 1))
+    """The one in `postgres://user:password@host`, and in an address within an address."""
+    for address in _ADDRESS.finditer(text) if "://" in text else ():
+        at = address.start(1)
+        for part in address[1].split("://"):
+            yield from _password(part, at)
+            at += len(part) + len("://")
+
+
+def _password(part: str, at: int) -> Iterator[Span]:
+    found = _LOGIN.match(part)
+    if found is None:
+        return
+    start = found.start(1)
+    end = part.rfind("@", start, found.end(1))
+    if end < 0 and not _PORT.match(part, start):
+        end = part.find("@", start)
+    if end > start:
+        yield Span(at + start, at + end, "")
 
 
 def _named(text: str) -> Iterator[Span]:
-    bare_end = 0  # of the last bare value: those that begin within it end there too
-    for found in _NAME.finditer(text):
+    """Goes on behind each value: what looks like another name in it is a part of it."""
+    at = 0
+    while found := _NAME.search(text, at):
+        at = found.end()
         dashes, name, quoted, sign = found.groups()
-        if name.lower() == "password" or not is_secret(name) or not _is_given(name, dashes, quoted, sign):
+        if not is_secret(name) or not _is_given(name, dashes, quoted, sign):
             continue
-        value = _VALUE.match(text, found.end())
+        value = _VALUE.match(text, at)
         if value is not None and value.lastgroup is not None:
             start, end = value.span(value.lastgroup)
-            if value.lastgroup == "bare":
-                if start >= bare_end:
-                    stop = _END.search(text, start)
-                    bare_end = len(text) if stop is None else stop.start()
-                end = bare_end
-            first = text[start : start + 1]
-            refers = first == "/" and is_reference(name, text[start:end])
-            if not (_NO_VALUE.fullmatch(text, start, end) or first == "<" or refers):
-                yield Span(start, end, name)
+            if not text.startswith("<", start):
+                at = value.end()
+                if not _is_none(name, text, start, end):
+                    yield Span(start, end, name)
+
+
+def _is_none(name: str, text: str, start: int, end: int) -> bool:
+    """Does what stands there only say that there is none, or where it is?"""
+    elsewhere = _FROM_SHELL.match(text, start)
+    return (
+        _NO_VALUE.fullmatch(text, start, end) is not None
+        or (elsewhere is not None and elsewhere.end() >= end)
+        or is_reference(name, text[start:end])
+    )
 
 
 def _is_given(name: str, dashes: str, quoted: str | None, sign: str | None) -> bool:
     """Prose names secrets too: `the HF_TOKEN is missing`, `one token: four characters`, `--api-key: expected one argument`."""
     if sign is None:
         return dashes != ""
-    if dashes:
-        return sign == "="
-    return sign == "=" or quoted is not None or re.search(r"[_.-]", name) is not None or name.isupper()
+    if sign != ":" or quoted is not None:
+        return True
+    return dashes == "" and (_COMPOUND.search(name) is not None or name.isupper() or name.lower() in _UNMISTAKEN)
+
+
+def _pairs(text: str) -> Iterator[Span]:
+    for found in _PAIR.finditer(text):
+        if is_secret(found[2]) and found[4] and found[4][0] != "<":
+            yield Span(*found.span(4), found[2])
 
 
 def _headers(text: str) -> Iterator[Span]:

@@ -122,7 +122,7 @@ async def test_a_hook_gets_the_json_and_nothing_of_the_daemons_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", "/run/systemd/notify")
-    monkeypatch.setenv("HF_TOKEN", "secret")
+    monkeypatch.setenv("HF_TOKEN", "planted0123")
     out, counters = tmp_path / "out", Counters()
     hook = program(tmp_path, "hook", f"#!/bin/sh\ncat > {out}.new\nenv >> {out}.new\nmv {out}.new {out}\n")
     async with delivering(Notify(exec=(hook,)), counters) as one:
@@ -131,7 +131,7 @@ async def test_a_hook_gets_the_json_and_nothing_of_the_daemons_environment(
     text = out.read_text()
     assert text.startswith(NOTE.body().decode())
     assert "NOTIFY_SOCKET" not in text
-    assert "secret" not in text
+    assert "planted0123" not in text
 
 
 async def test_a_hook_that_hangs_is_killed_with_all_it_started_and_holds_up_no_other(tmp_path: Path) -> None:
@@ -155,10 +155,13 @@ def ended(pid: Path) -> bool:
 
 
 @pytest.mark.parametrize(("end", "outcome"), [("exit 0", "sent"), ("exit 3", "failed")])
-async def test_what_a_hook_leaves_in_the_background_ends_with_it(tmp_path: Path, end: str, outcome: str) -> None:
+@pytest.mark.parametrize("how", ["", "nohup", "setsid", "setsid nohup", "trap '' TERM HUP; setsid"])
+async def test_what_a_hook_leaves_in_the_background_ends_with_it(
+    tmp_path: Path, end: str, outcome: str, how: str
+) -> None:
     """It held our end of its pipes, and went on for ever: one more with every notice."""
     pid, counters = tmp_path / "pid", Counters()
-    leaves = program(tmp_path, "leaves", f"#!/bin/sh\nsleep 1000 &\necho $! > {pid}\n{end}\n")
+    leaves = program(tmp_path, "leaves", f"#!/bin/sh\n{how} sleep 1000 &\necho $! > {pid}\n{end}\n")
     async with delivering(Notify(exec=(leaves,)), counters, deadline_s=30.0) as one:
         one.offer(NOTE)
         await until("the hook ended by itself", lambda: outcomes(counters) == {("exec-1", outcome): 1})

@@ -163,7 +163,7 @@ async def test_another_key_than_the_engines_is_said(tmp_path: Path) -> None:
             assert "sk-" not in done.why
 
 
-@pytest.mark.parametrize("written", ["sk\n1", "schlüssel", "sk\x001"])
+@pytest.mark.parametrize("written", ["sk\n1", "schlüssel", "sk\x001", " sk-1", "sk-1 "])
 async def test_what_no_header_can_hold_is_refused_and_not_shown(tmp_path: Path, written: str) -> None:
     async with engine(tmp_path, written) as (server, hands):
         with pytest.raises(ActionFailed, match=r"printable ASCII|zero byte") as refused:

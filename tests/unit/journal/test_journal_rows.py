@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sqlite3
 from collections.abc import AsyncIterator
@@ -13,7 +14,10 @@ import pytest
 
 from sparkd.codec import encode
 from sparkd.journal import UNREAD, Event, Journal, JournalError
+from sparkd.journal.damage import LOST
+from sparkd.journal.rows import TABLES
 from sparkd.model.decision import Intent, Phase, State
+from sparkd.model.outage import Outage
 
 INTENTS = {
     "ds4": Intent(wanted="stopped", by="milo", message="for the night"),
@@ -290,3 +294,56 @@ async def test_flipped_bytes_never_make_another_wish_or_a_lower_generation(tmp_p
         assert known == {name: INTENTS[name] if not known[name].unread else UNREAD for name in INTENTS}
         assert [max(states[name].generation, states[name].highest) for name in STATES] == [7, 12]
         assert await one.owner() == owner
+
+
+# ------------------------------------------------------------------------------------------------ every table, every kind
+
+
+def test_every_table_has_words_for_a_row_that_is_lost() -> None:
+    assert set(LOST) == set(TABLES)
+
+
+@pytest.mark.parametrize("said", ["json = '{}'", "json = substr(json, 2)", "sum = 'x'", "number = 7"])
+async def test_a_damaged_record_of_an_outage_costs_itself_alone(tmp_path: Path, said: str) -> None:
+    """It stopped every start of sparkd, for ever."""
+    owner = await written(tmp_path)
+    async with journal(tmp_path) as one:
+        for began in (1.7e9, 1.8e9):
+            await one.save_state(
+                "ds4", STATES["ds4"], ended=Outage(began=0.0, began_wall=began, generation=1, code="x", text="")
+            )
+    execute(tmp_path, f"UPDATE outages SET {said} WHERE id LIKE '%1700000000%'")
+    told = await same_as_before(tmp_path, owner)
+    assert [found.reason for found in told] == ["outage-unreadable"]
+    assert len(await same_as_before(tmp_path, owner)) == 1, "it is told of once"
+    async with journal(tmp_path) as one:
+        assert [outage.began_wall for _, outage in one.outages()] == [1.8e9]
+
+
+@pytest.mark.parametrize("name", ["intents.json", "states.json", "intents.json.new", "owner", "owner.new"])
+@pytest.mark.parametrize("kind", ["fifo", "zero"])
+async def test_something_else_in_place_of_a_spare_is_not_waited_for(tmp_path: Path, name: str, kind: str) -> None:
+    owner = await written(tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+    if kind == "fifo":
+        os.mkfifo(tmp_path / name)
+    else:
+        (tmp_path / name).symlink_to("/dev/zero")
+    await same_as_before(tmp_path, owner)
+    async with journal(tmp_path) as one:
+        await one.save_intent("ds4", INTENTS["ds4"])
+        assert await one.owner() == owner
+    assert (tmp_path / "intents.json").is_file()
+    assert (tmp_path / "owner").is_file()
+
+
+@pytest.mark.parametrize("table", ["meta", "states", "intents", "outages"])
+@pytest.mark.parametrize("word", ["number", "sum"])
+async def test_a_name_of_a_column_that_is_no_text_is_damage(tmp_path: Path, table: str, word: str) -> None:
+    owner = await written(tmp_path)
+    said = (tmp_path / "journal.db").read_bytes()
+    at = said.index(f"CREATE TABLE {table}".encode())
+    at = said.index(f" {word} ".encode(), at)
+    (tmp_path / "journal.db").write_bytes(said[: at + 2] + b"\xf5" + said[at + 3 :])
+    told = await same_as_before(tmp_path, owner)
+    assert told[0].reason == "journal-corrupt"
