@@ -58,7 +58,7 @@ def _cause(one: Outage) -> str:
         "sparkd itself was away for a part of it" if one.unwatched else "",
     ]
     known = "; ".join(note for note in (one.cause.text.rstrip("."), *notes) if note)
-    return f"{'running: ' if one.ended is None else ''}{known} ({one.cause.code})"
+    return f"{'goes on: ' if one.ended is None else ''}{known} ({one.cause.code})"
 
 
 def _month(one: Month) -> list[Cell]:

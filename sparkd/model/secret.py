@@ -12,7 +12,8 @@ SECRET_ENDINGS = ("_TOKEN", "_KEY", "_SECRET", "PASSWORD", "_PASSWD", "PASSPHRAS
 """Also the whole of a name, without its first dash: `token`, `secret` and `passwd`, but not `key`."""
 SECRET_NAMES = (
     *(f"*{ending}" for ending in SECRET_ENDINGS),
-    *("TOKEN", "SECRET", "PASSWD", "APIKEY", "*_APIKEY", "*API_KEYS", "*AUTHORIZATION", "*CREDENTIALS*", "AWS_*"),
+    *("*_PASS", "*_PWD", "APIKEY", "*_APIKEY", "*API_KEYS"),
+    *("TOKEN", "SECRET", "PASSWD", "*AUTHORIZATION", "*CREDENTIALS*", "AWS_*"),
 )
 NO_SECRETS = (
     # What of Amazon's says where and how, and not who: whatever else begins like that is taken for a secret.
@@ -30,7 +31,7 @@ NO_SECRETS = (
     # What a token costs, and what sorts and finds.
     *("*_PER_TOKEN", "*_PER_OUTPUT_TOKEN", "PER_TOKEN", "*FIRST_TOKEN", "NEXT_TOKEN", "LAST_TOKEN"),
     *("MAX_TOKEN", "MAX_NEW_TOKEN", "NUM_TOKEN"),
-    *("SORT_KEY", "PRIMARY_KEY", "PARTITION_KEY", "CACHE_KEY", "*PUBLIC_KEY"),
+    *("OLD_PWD", "SORT_KEY", "PRIMARY_KEY", "PARTITION_KEY", "CACHE_KEY", "*PUBLIC_KEY"),
     # The special tokens of a tokenizer are words of the model.
     *("BOS_TOKEN", "EOS_TOKEN", "PAD_TOKEN", "UNK_TOKEN", "SEP_TOKEN", "CLS_TOKEN", "MASK_TOKEN"),
     *("IMAGE_TOKEN", "VIDEO_TOKEN", "AUDIO_TOKEN", "START_TOKEN", "STOP_TOKEN", "END_TOKEN"),

@@ -24,7 +24,7 @@ _LOGIN = re.compile(r"[^/:@]*+:([^/?#]*+)")
 _PORT = re.compile(r"\d{0,5}[/?#]")
 """A password ends at the last @ before the path; one with slashes that nobody escaped at the first."""
 
-_ENDINGS = ("token", "key", "keys", "secret", "password", "passwd", "passphrase")
+_ENDINGS = ("token", "key", "keys", "secret", "password", "passwd", "passphrase", "_pass", "_pwd")
 _NAME = re.compile(
     r"(?<![\w.-])(-{0,2})"
     r"((?=aws_|[\w.-]*?credentials)\w[\w.-]*+|\w[\w.-]*+(?:" + "|".join(f"(?<={one})" for one in _ENDINGS) + "))"

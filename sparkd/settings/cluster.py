@@ -186,7 +186,11 @@ def _notify(cluster: Cluster) -> Iterator[Finding]:
         fix = "use `webhook` or `exec`"
         yield Finding(("notify", "urls"), "this version delivers to no service URLs", fix)
     for index, command in enumerate(notify.exec):
-        yield from rules.absolute(("notify", "exec", index), command)
+        if index and not command.startswith("/"):  # not repeated: `[/srv/tell, --token, abc]` is what people write
+            fix = "write one path for each program, and arguments into a script of its own"
+            yield Finding(("notify", "exec", index), "no path: programs get no arguments here", fix)
+        else:
+            yield from rules.absolute(("notify", "exec", index), command)
     if notify.webhook is not None:
         yield from rules.absolute(("notify", "webhook", "secret_file"), notify.webhook.secret_file)
         if not _is_web(notify.webhook.url):

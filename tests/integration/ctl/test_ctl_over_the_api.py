@@ -208,7 +208,7 @@ async def test_reading_verbs_over_the_real_api(tmp_path: Path) -> None:
         assert "warn     swap on spark1" in checks
         _, outages_, _ = await sparkd(socket, "ctl", "history", "--outages")
         assert "spark2 rebooted" in outages_
-        assert "running: rank 1 is gone (rank-gone)" not in outages_
+        assert "goes on: rank 1 is gone (rank-gone)" not in outages_
         _, history, _ = await sparkd(socket, "ctl", "history", "--limit", "1")
         assert "second (by milo)" in history
         assert "first" not in history

@@ -55,7 +55,7 @@ def test_a_limit_shortens_the_table_and_no_sum() -> None:
         server.answers["/api/v1/outages"] = ANSWER
         shown = sparkd(server.socket_path, "ctl", "history", "--outages", "--limit", "1").stdout
     assert "rebooted" not in shown
-    assert "running: rank 1 on" in shown
+    assert "goes on: rank 1 on" in shown
     assert "2025-12" in shown
 
 

@@ -64,6 +64,8 @@ SECRETS_BY_NAME = (
         "PASSWORD",
         "PGPASSWORD",
         "DB_PASSWD",
+        "MYSQL_PWD",
+        "smtp_pass",
         "GCP_CREDENTIALS_JSON",
         "CREDENTIALS",
     ),
