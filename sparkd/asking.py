@@ -201,6 +201,8 @@ class Asking:
         if deployment.engine not in SCRIPTS or interview is None:
             return
         known = await self._known()
+        if (await self.told(deployment)).table is not None:
+            return  # another node's engine has answered: where it is asked is a matter of memory, and may change
         try:
             located = await interview.locate(deployment, self.owner)
         except (DockerError, HostError) as error:

@@ -96,13 +96,11 @@ def test_with_the_fabric_cut_under_requests_the_truth_is_said_and_nothing_is_don
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("which", ["quick", real("one_minute")])
-def test_sparkd_stopped_for_longer_than_a_verdict_takes_ends_nothing(
-    which: str, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.real
+@pytest.mark.nightly
+def test_sparkd_stopped_for_longer_than_a_verdict_takes_ends_nothing(one_minute: Daemon) -> None:
     """SIGSTOP after one failed canary. The first look after it once took the standstill for requests that fail."""
-    daemon: Daemon = request.getfixturevalue(which)
-    stopped_s = 72.0 if daemon.real else 45.0
+    daemon, stopped_s = one_minute, 72.0
     before = daemon.wait_serving()
     head = daemon.engine_pid(0, "VLLM::EngineCore")
     with freeze(daemon.head, head):
