@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import suppress
 
 from sparkd.node import procfs
 
 MOST_BYTES = 256 << 10
-ROUNDS = 20
-"""One that forks while it is looked for is found in the next round."""
+ROUNDS, PAUSE_S = 20, 0.05
+"""One that forks while it is looked for is found in the next round, and one that begins another program once it has."""
+KERNEL_THREADS = 2
+"""The process that all of them are children of; they have no environment at all."""
 
 
 def end_marked(mark: bytes) -> int:
@@ -21,20 +24,27 @@ def end_marked(mark: bytes) -> int:
     """
     ended = 0
     for _ in range(ROUNDS):
-        now = sum(_end(int(name), mark) for name in os.listdir("/proc") if name.isdigit())
-        if not now:
+        now = [_end(int(name), mark) for name in os.listdir("/proc") if name.isdigit()]
+        ended += now.count(True)
+        if True not in now and None not in now:
             break
-        ended += now
+        time.sleep(PAUSE_S)
     return ended
 
 
-def _end(pid: int, mark: bytes) -> bool:
+def _end(pid: int, mark: bytes) -> bool | None:
+    """Was it killed? None where that cannot be told yet: while it executes another program it shows no environment."""
     try:
         held = os.pidfd_open(pid)
     except OSError:  # gone, or a thread's number
         return False
     try:
-        if mark not in procfs.read(f"/proc/{pid}/environ", MOST_BYTES).split(b"\0"):
+        environment = procfs.read(f"/proc/{pid}/environ", MOST_BYTES)
+        if not environment:
+            found = procfs.stat(pid)
+            between = found.state not in ("Z", "X") and KERNEL_THREADS not in (pid, found.ppid)
+            return None if between and os.stat(f"/proc/{pid}").st_uid == os.geteuid() else False
+        if mark not in environment.split(b"\0"):
             return False
         signal.pidfd_send_signal(held, signal.SIGKILL)
     except (*procfs.GONE, PermissionError):  # somebody else's is not ours to read, and none that we started
