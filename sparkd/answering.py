@@ -13,6 +13,9 @@ from sparkd.clause import clause
 
 MAX_TOKENS = 1 << 31
 
+Failing = Literal["", "late", "error"]
+"""How a completion failed: for want of time alone, or by what was answered; nothing where the connection failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Completion:
@@ -28,8 +31,7 @@ class Completion:
     first_token_s: float | None = None
     seconds: float = 0.0
     reasoning: str = ""
-    kind: Literal["", "late", "error"] = ""
-    """How it failed: for want of time alone, or by what was answered; nothing where the connection failed."""
+    kind: Failing = ""
 
 
 @dataclass(slots=True)
@@ -90,7 +92,7 @@ class Answer:
             return f"the answer does not contain {wanted!r}"
         return ""
 
-    def completion(self, why: str, kind: Literal["", "late", "error"] = "") -> Completion:
+    def completion(self, why: str, kind: Failing = "") -> Completion:
         """The end of it; without a `why` it is a good one."""
         return Completion(
             ok=not why,

@@ -201,8 +201,6 @@ class Asking:
         if deployment.engine not in SCRIPTS or interview is None:
             return
         known = await self._known()
-        if (await self.told(deployment)).table is not None:
-            return  # another node's engine has answered: where it is asked is a matter of memory, and may change
         try:
             located = await interview.locate(deployment, self.owner)
         except (DockerError, HostError) as error:
@@ -212,6 +210,8 @@ class Asking:
         failed = located is not None and clock.now() < self._failed.get(located.key, (0.0, ""))[0]
         if located is None or located.key in known or failed:
             return
+        if (await self.told(deployment)).table is not None:
+            return  # another node's engine has answered: where it is asked is a matter of memory, and may change
         await self._run(interview, located, deployment, node)
 
     async def _run(self, interview: Interview, located: Located, deployment: Deployment, node: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import httpcore
@@ -18,7 +18,7 @@ import httpx
 from anyio.lowlevel import RunVar
 
 from sparkd import __version__, bounds, own_time
-from sparkd.answering import Answer, message
+from sparkd.answering import Answer, Failing, message
 from sparkd.answering import Completion as Completion
 from sparkd.bounds import MIB, Bounds, TooMuch
 from sparkd.clause import clause
@@ -103,7 +103,7 @@ async def complete(
     `token` is sent as bearer token, for an engine that was started with VLLM_API_KEY.
     """
     answer = Answer(anyio.current_time())
-    kind: Literal["", "late", "error"] = ""
+    kind: Failing = ""
     try:
         with _as_host_errors(base_url), own_time.fail_after(deadline_s):
             why = await _read(f"{base_url}{path}", body, token, answer) or answer.judge(expect or {})

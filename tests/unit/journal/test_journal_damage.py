@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from journals import journal
 
-from sparkd.journal import UNREAD, Event, Journal, JournalError, store, worker
+from sparkd.journal import UNREAD, Event, JournalError, store, worker
 from sparkd.journal.worker import NotAnswered, Worker
 from sparkd.model.decision import Intent, State
 
@@ -21,16 +22,6 @@ STOPPED = Intent(wanted="stopped", by="milo")
 
 def event(**fields: Any) -> Event:
     return Event(**{"at": 1_800_000_000.0, "kind": "started", "deployment": "ds4", "sentence": "it started", **fields})
-
-
-@asynccontextmanager
-async def journal(folder: Path) -> AsyncIterator[Journal]:
-    one = Journal(folder)
-    await one.open()
-    try:
-        yield one
-    finally:
-        await one.aclose()
 
 
 async def filled(folder: Path) -> str:

@@ -6,14 +6,14 @@ import json
 import os
 import random
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from journals import journal
 
 from sparkd.codec import encode
-from sparkd.journal import UNREAD, Event, Journal, JournalError
+from sparkd.journal import UNREAD, Event, JournalError
 from sparkd.journal.damage import LOST
 from sparkd.journal.rows import TABLES
 from sparkd.model.decision import Intent, Phase, State
@@ -25,16 +25,6 @@ INTENTS = {
 }
 STATES = {"ds4": State(phase=Phase.STOPPED, generation=7, highest=7), "qwen": State(phase=Phase.SERVE, generation=12)}
 FILES = ("journal.db", "intents.json", "states.json", "owner")
-
-
-@asynccontextmanager
-async def journal(folder: Path) -> AsyncIterator[Journal]:
-    one = Journal(folder)
-    await one.open()
-    try:
-        yield one
-    finally:
-        await one.aclose()
 
 
 async def written(folder: Path) -> str:
