@@ -9,29 +9,19 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from journals import journal
 
 from sparkd.journal import AlreadyOwned, Event, Journal, JournalError, as_json
 from sparkd.journal.moment import Moment
 from sparkd.model.decision import Intent, Phase, State
 
 FIRST_BOOT = Moment("first", 1000.0, 1_800_000_000.0)
-
-
-@asynccontextmanager
-async def journal(folder: Path, **settings: Any) -> AsyncIterator[Journal]:
-    one = Journal(folder, **settings)
-    await one.open()
-    try:
-        yield one
-    finally:
-        await one.aclose()
 
 
 def event(kind: str = "started", deployment: str = "ds4", **more: Any) -> Event:
