@@ -13,7 +13,7 @@ STATUS = (["ctl", "status"], ["ctl", "status", "--json"])
 def main() -> None:
     if sys.argv[1:] in STATUS:
         sys.exit(_status(as_json="--json" in sys.argv))
-    from sparkd.cli import main as run
+    from sparkd.cli.main import main as run
 
     run()
 

@@ -17,12 +17,13 @@ import httpcore
 import httpx
 from anyio.lowlevel import RunVar
 
-from sparkd import __version__, bounds, own_time
-from sparkd.answering import Answer, Failing, message
-from sparkd.answering import Completion as Completion
-from sparkd.bounds import MIB, Bounds, TooMuch
-from sparkd.clause import clause
-from sparkd.errors import HostError, Late, Unreachable
+from sparkd import __version__
+from sparkd.base import bounded_bytes, own_time
+from sparkd.base.bounded_bytes import MIB, Bounds, TooMuch
+from sparkd.base.errors import HostError, Late, Unreachable
+from sparkd.base.one_line import clause
+from sparkd.base.streamed_answer import Answer, Failing, message
+from sparkd.base.streamed_answer import Completion as Completion
 
 PAGE = Bounds(total_bytes=2 * MIB, pieces=4096, line_bytes=2 * MIB)
 """Of a page: those of vLLM have some 100 kB, and come in one chunk or a few."""
@@ -193,7 +194,7 @@ async def _read(url: str, body: Mapping[str, Any], token: str | None, answer: An
     async with _client().stream("POST", url, json=dict(body), headers=_bearer(token)) as response:
         if response.status_code != 200:
             return f"HTTP {response.status_code}: {message(await _refusal(response))}"
-        async with aclosing(bounds.lines(_raw(response), STREAM)) as lines:
+        async with aclosing(bounded_bytes.lines(_raw(response), STREAM)) as lines:
             async for line in lines:
                 if not line.startswith(b"data:"):
                     continue  # what else server-sent events have
@@ -207,11 +208,11 @@ async def _read(url: str, body: Mapping[str, Any], token: str | None, answer: An
 
 async def _refusal(response: httpx.Response) -> str:
     """The beginning of its body: whatever follows, its status is what was said."""
-    return (await bounds.beginning(_raw(response), REFUSAL_BYTES)).decode("utf-8", "replace")
+    return (await bounded_bytes.beginning(_raw(response), REFUSAL_BYTES)).decode("utf-8", "replace")
 
 
 async def _body(response: httpx.Response) -> str:
-    return (await bounds.body(_raw(response), PAGE)).decode("utf-8", "replace")
+    return (await bounded_bytes.body(_raw(response), PAGE)).decode("utf-8", "replace")
 
 
 def _raw(response: httpx.Response) -> AsyncIterator[bytes]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparkd import clock, http
+from sparkd import http
 from sparkd.act.hands import ActionFailed, Hands
+from sparkd.base import clock
 from sparkd.engines import ENGINES, base_url
 from sparkd.model.action import SendCanary, WarmUp
 from sparkd.model.config import Deployment

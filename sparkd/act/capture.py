@@ -13,10 +13,10 @@ from typing import Any
 
 import anyio
 
-from sparkd import clock, files
 from sparkd.act.hands import ActionFailed, Hands, at_once
+from sparkd.base import clock, files
+from sparkd.base.redact import Redactor
 from sparkd.model.action import CaptureEvidence, Target
-from sparkd.redact import Redactor
 from sparkd.runtimes.logs import LogLine
 
 LOG_LINES = 3000

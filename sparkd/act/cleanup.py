@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import anyio
 
-from sparkd import bounds, facts
+from sparkd import facts
 from sparkd.act.hands import ActionFailed, Hands, at_once
+from sparkd.base import bounded_bytes
+from sparkd.base.errors import SparkdError
 from sparkd.engines.caches import folders
-from sparkd.errors import SparkdError
 from sparkd.facts import caches, engines, memory, shm
 from sparkd.hosts.client import NodeClient
 from sparkd.model.action import CleanNodes
@@ -139,7 +140,7 @@ async def _parsed(name: str, text: str | None, parse: Callable[[str], T]) -> T:
     if text is None:
         raise ActionFailed(f"{name} could not be read", "cleanup")
     try:
-        return await bounds.parsed(parse, text)
+        return await bounded_bytes.parsed(parse, text)
     except facts.FactError as error:
         raise ActionFailed(f"{name} cannot be understood: {error}", "cleanup") from error
 

@@ -6,10 +6,10 @@ import signal
 
 from sparkd import render
 from sparkd.act.hands import ActionFailed, Hands, at_once
-from sparkd.errors import DockerRefused, NodeRefused, SparkdError
+from sparkd.base.errors import DockerRefused, NodeRefused, SparkdError
 from sparkd.model.action import KillProcesses, ProcessTarget, RemoveRanks, StartRanks, StopRanks, Target
 from sparkd.model.rank import RankSpec
-from sparkd.runtimes.refusals import reason
+from sparkd.runtimes.docker_refusals import reason
 from sparkd.runtimes.runtime import Runtime
 
 

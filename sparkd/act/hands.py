@@ -10,12 +10,12 @@ from typing import TypeVar
 
 import anyio
 
-from sparkd import files, secret_files
-from sparkd.errors import SparkdError
+from sparkd.base import files, secret_files
+from sparkd.base.errors import SparkdError
+from sparkd.base.secret_files import SecretUnread
 from sparkd.hosts.client import NodeClient
 from sparkd.model.config import Cluster, Deployment
 from sparkd.runtimes.runtime import Runtime
-from sparkd.secret_files import SecretUnread
 
 T = TypeVar("T")
 

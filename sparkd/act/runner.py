@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from sparkd import clock, files, own_time
 from sparkd.act import canary, capture, cleanup, containers
 from sparkd.act.hands import ActionFailed, Hands
-from sparkd.errors import SparkdError
+from sparkd.base import clock, files, own_time
+from sparkd.base.errors import SparkdError
+from sparkd.base.redact import Redactor
 from sparkd.model.action import (
     Action,
     CaptureEvidence,
@@ -22,7 +23,6 @@ from sparkd.model.action import (
     WarmUp,
 )
 from sparkd.model.snapshot import Canary, Outcome
-from sparkd.redact import Redactor
 
 Deed = Callable[[Hands, Any], Awaitable[object]]
 

@@ -25,9 +25,9 @@ from sparkd.api.service import (
     Unwritable,
 )
 from sparkd.api.streams import Hub
-from sparkd.exporter import Exporter
-from sparkd.metrics import Counters
 from sparkd.model.config import Cluster
+from sparkd.reporting.exporter import Exporter
+from sparkd.reporting.metrics import Counters
 
 __all__ = [
     "Conflict",

@@ -22,9 +22,9 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from sparkd import files
 from sparkd.api.service import Forbidden, Refusal
-from sparkd.clause import clause
+from sparkd.base import files
+from sparkd.base.one_line import clause
 
 log = structlog.get_logger("sparkd.api")
 

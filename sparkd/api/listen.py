@@ -18,7 +18,7 @@ import structlog
 from aiohttp import web
 
 from sparkd.api.guests import Arrival, Guests, places
-from sparkd.errors import SparkdError
+from sparkd.base.errors import SparkdError
 
 log = structlog.get_logger("sparkd.api")
 

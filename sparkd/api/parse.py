@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sparkd.api.service import Invalid, NotFound, Operation
-from sparkd.closest import closest
+from sparkd.base.did_you_mean import closest
 
 VERBS = ("start", "stop", "restart", "pause", "resume", "release", "profile")
 LOSABLE = ("start", "stop", "restart")

@@ -17,11 +17,11 @@ from sparkd.api.gate import HEADERS, Gate, answer, boundary, encoded, expect, js
 from sparkd.api.page import PAGE, PAGE_HEADERS
 from sparkd.api.service import Invalid, NotFound, Service
 from sparkd.api.streams import Places, event, line, relay
+from sparkd.base.errors import SparkdError
 from sparkd.checks import CHECKS
 from sparkd.checks.report import listing
-from sparkd.errors import SparkdError
-from sparkd.exporter import Exporter
 from sparkd.journal import as_json
+from sparkd.reporting.exporter import Exporter
 
 T = TypeVar("T")
 

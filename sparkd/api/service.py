@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from sparkd.copies import Shown
-from sparkd.errors import SparkdError
+from sparkd.base.errors import SparkdError
 from sparkd.journal import Event
 from sparkd.model.view import ClusterView
+from sparkd.reporting.copies import Shown
 
 
 class Refusal(SparkdError):

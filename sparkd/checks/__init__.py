@@ -12,7 +12,7 @@ from sparkd.checks import (
     clock,
     container_spec,
     disk,
-    drift,
+    drift_since_known_good,
     exit_loop,
     flags,
     ghost_path,
@@ -61,6 +61,6 @@ CHECKS: tuple[Check, ...] = (
     clock.CHECK,
     parity.CHECK,
     boot.CHECK,
-    drift.CHECK,
+    drift_since_known_good.CHECK,
 )
 """In the order in which they are shown."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from posixpath import isabs, join, normpath
 
 from sparkd.checks import shell_text
-from sparkd.importers import docker_run, programs
+from sparkd.commandline import docker_run, programs
 from sparkd.model.place import HOST, Place
 
 _UNKNOWN = re.compile(r"[$`*?{}\[\]\0\n\ufffd]|%[a-zA-Z]")

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sparkd.base.did_you_mean import closest
 from sparkd.checks.scene import Check, Scene, Trouble
-from sparkd.closest import closest
 from sparkd.engines.args import canonical, text
 from sparkd.engines.flags import FlagTable, shipped
-from sparkd.engines.refusals import EATEN, find, refusals
+from sparkd.engines.refused_values import EATEN, find, refusals
 from sparkd.facts.environment import ENVIRONMENT
 from sparkd.facts.environment import METHOD as FORK
 from sparkd.facts.image import IMAGE, Image

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sparkd.checks.scene import Check, Scene, Trouble
-from sparkd.decide.memory import shorts
+from sparkd.decide.memory_need import shorts
 from sparkd.facts.engines import ENGINES
 from sparkd.facts.holders import HOLDERS
 from sparkd.facts.memory import MEMINFO

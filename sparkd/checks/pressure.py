@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from sparkd.checks.scene import Check, Scene, Trouble
-from sparkd.decide.memory import needed
+from sparkd.decide.memory_need import needed
 from sparkd.facts.holders import HOLDERS
 from sparkd.facts.pressure import PRESSURE, Killer, Pressure
 from sparkd.model.check import Level

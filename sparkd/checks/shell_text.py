@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from sparkd.importers import docker_run, programs
-from sparkd.importers.shell import commands
-from sparkd.importers.syntax import Unreadable, Word
+from sparkd.commandline import docker_run, programs
+from sparkd.commandline.shell import commands
+from sparkd.commandline.syntax import Unreadable, Word
 from sparkd.model.place import below
 
 _VALUES = ("-o", "+o", "-O", "--rcfile", "--init-file")

@@ -112,8 +112,8 @@ def _refuse(verb: str, deployment: Deployment) -> None:
     if deployment.hold and deployment.hold.fact == "config":
         refused = f"{deployment.name} is held: {deployment.file} cannot be used", "sparkd config check"
     else:
+        from sparkd.fleet.intents import conflict
         from sparkd.model.decision import Intent, Phase, State  # not on the way of `ctl status`
-        from sparkd.operations import conflict
 
         found = conflict(Intent(paused=deployment.paused), State(phase=Phase(deployment.phase)), verb)
         if found is None:

@@ -139,7 +139,7 @@ def drift(api: Api, name: str | None, against: str | None, build: bool, hashed: 
     sparkd ctl drift --build
     sparkd ctl drift --hash
     """
-    from sparkd.ctl.drift import show_build, show_drift
+    from sparkd.ctl.drift_diff import show_build, show_drift
 
     return show_build(api, name, as_json) if build else show_drift(api, name, against, hashed, as_json)
 

@@ -6,7 +6,7 @@ CtlError
 ├── Usage          a name or a node that does not exist, or none given where there are several (exit 2)
 └── NotConfirmed   the question was answered with no, or there was nobody to ask (exit 2)
 
-A tree of its own, because nothing of it ever leaves the client, and importing sparkd.errors (dataclasses) costs 6 ms.
+A tree of its own, because nothing of it ever leaves the client, and importing sparkd.base.errors (dataclasses) costs 6 ms.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from sparkd.clause import escaped
-from sparkd.ctl.drift_answers import Difference, Drift
+from sparkd.base.one_line import escaped
+from sparkd.ctl.drift_values import Difference, Drift
 from sparkd.ctl.text import Terminal, count, labelled, listing, wrap
 from sparkd.model.words import short
 

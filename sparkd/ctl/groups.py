@@ -38,7 +38,7 @@ class Ordered(Verb, click.Group):
 
     def _meant(self, ctx: click.Context, typed: str) -> str:
         """What is a command elsewhere goes before what is spelled nearly so here: a bare `status` is that of `ctl`."""
-        from sparkd.closest import closest  # only after a typo
+        from sparkd.base.did_you_mean import closest  # only after a typo
 
         whole = {path[-1]: path for path, _ in commands(ctx.find_root().command)}
         here = closest(typed, self.commands)
@@ -84,7 +84,7 @@ def commands(group: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple
 
 
 def _no_option(command: click.Command, ctx: click.Context, typed: str) -> click.UsageError:
-    from sparkd.closest import closest  # only after a typo
+    from sparkd.base.did_you_mean import closest  # only after a typo
 
     options = [name for one in command.get_params(ctx) for name in one.opts if name.startswith("--")]
     inner = {name for _, one in commands(command) for param in one.params for name in param.opts}

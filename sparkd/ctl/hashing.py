@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from sparkd.ctl.client import Api, quote
-from sparkd.ctl.drift_answers import Hashes
+from sparkd.ctl.drift_values import Hashes
 from sparkd.ctl.errors import CtlError
 from sparkd.ctl.reading import read
 from sparkd.ctl.text import clean, listing, terminal

@@ -16,10 +16,10 @@ from typing import Any
 
 import click
 
-from sparkd.ctl import drift
+from sparkd.ctl import drift_diff
 from sparkd.ctl.answers import Status
 from sparkd.ctl.client import Api, quote
-from sparkd.ctl.drift_answers import Record, Records
+from sparkd.ctl.drift_values import Record, Records
 from sparkd.ctl.errors import CtlError, NotConfirmed, Usage
 from sparkd.ctl.names import pick
 from sparkd.ctl.reading import read
@@ -94,11 +94,11 @@ def show_one(api: Api, name: str | None, generation: int | None, as_json: bool) 
 
 def show_diff(api: Api, name: str | None, before: int, after: int, as_json: bool) -> int:
     """Exits like `ctl drift`."""
-    return drift.show(api.get(f"{_path(api, name)}/{before}/diff/{after}"), as_json)
+    return drift_diff.show(api.get(f"{_path(api, name)}/{before}/diff/{after}"), as_json)
 
 
 def bless(api: Api, name: str | None, generation: int | None, note: str, as_json: bool) -> int:
-    patient = Api(api.path, drift.DRIFT_S)
+    patient = Api(api.path, drift_diff.DRIFT_S)
     raw = patient.post(_path(api, name), {"generation": generation, "note": note})
     found = read(Record, raw)
     if as_json:

@@ -32,7 +32,7 @@ def pick(status: Status, name: str | None) -> Deployment:
 
 
 def suggestion(typed: str, names: Sequence[str]) -> str:
-    from sparkd.closest import closest  # only after a typo
+    from sparkd.base.did_you_mean import closest  # only after a typo
 
     near = closest(typed, names)
     return f"did you mean {near}?" if near else f"there is: {', '.join(names)}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sparkd.decide import needs
 from sparkd.decide.case import Case, decide
-from sparkd.decide.memory import enough
+from sparkd.decide.memory_need import enough
 from sparkd.model.check import Status
 from sparkd.model.decision import Decision, FailureClass, Hold, Phase, State
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkd.decide import classify
-from sparkd.decide import watch as health
+from sparkd.decide import evidence as health
 from sparkd.decide.case import Case, decide, duration, names, waiting_for_unread
 from sparkd.decide.classify import Kind
 from sparkd.decide.failing import fail, postpone

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from sparkd.decide import evidence as health
 from sparkd.decide import launching, outages, serving, standing, starting
-from sparkd.decide import watch as health
 from sparkd.decide.case import Case, decide
 from sparkd.decide.group import gather
 from sparkd.engines import ENGINES

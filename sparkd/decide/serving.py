@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sparkd.decide import watch as health
+from sparkd.decide import evidence as health
 from sparkd.decide.case import Case, decide, duration, unread_words
 from sparkd.decide.classify import Kind
 from sparkd.decide.doubts import canary_words, details, doubts, suspect

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sparkd.decide import budget, needs, strays
 from sparkd.decide.case import Case, decide, names, waiting_for_unread
-from sparkd.decide.gate import gate
 from sparkd.decide.group import boots, shutting_down, young
 from sparkd.decide.holds import hold
+from sparkd.decide.memory_gate import gate
 from sparkd.decide.prechecks import prechecks
 from sparkd.decide.teardown import teardown
 from sparkd.model.action import CleanNodes, KillProcesses

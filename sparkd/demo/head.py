@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from sparkd.daemon import serve
+from sparkd.daemon.run import serve
 from sparkd.demo.layout import Layout, cluster, deployment, load
-from sparkd.demo.memory import DemoRuntime
 from sparkd.demo.node import DemoNode
+from sparkd.demo.oom import DemoRuntime
 from sparkd.hosts.host import Host, Sockets
 from sparkd.hosts.local import LocalHost
 from sparkd.model.config import Config, Deployment, Node

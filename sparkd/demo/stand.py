@@ -17,12 +17,12 @@ from typing import TypeVar
 import anyio
 import click
 
+from sparkd.base.errors import SparkdError
 from sparkd.ctl.client import Api
 from sparkd.ctl.errors import CtlError
 from sparkd.demo.errors import DemoError
 from sparkd.demo.layout import NODES, Layout, plan, temporary
 from sparkd.demo.lock import PREFIX, only_demo
-from sparkd.errors import SparkdError
 from sparkd.runtimes.shim import ShimRuntime
 
 T = TypeVar("T")

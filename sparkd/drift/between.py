@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkd.drift import said, tables, words
+from sparkd.drift import fixes, said, tables
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import RankForm, Side
-from sparkd.drift.rules import (
+from sparkd.drift.severities import (
     CREATED_APART,
     DIFFERENT_IMAGES,
     DISAGREE,
@@ -50,7 +50,7 @@ def two(head: RankForm, other: RankForm) -> Iterator[Difference]:
             rank=other.rank,
             node=other.node,
             why=why,
-            fix=words.WHOLE_JSON
+            fix=fixes.WHOLE_JSON
             if isinstance(one, NotJson) or isinstance(two_, NotJson)
             else f"give rank {head.rank} and rank {other.rank} the same",
         )
@@ -96,7 +96,7 @@ def _changes(head: RankForm, other: RankForm, table: FlagTable) -> Iterator[_Cha
     yield from _around(head, other)
     which = "image_id" if head.image_id and other.image_id else "image"
     one, two_ = getattr(head, which), getattr(other, which)
-    if one and two_ and words.image(one) != words.image(two_):
+    if one and two_ and fixes.image(one) != fixes.image(two_):
         yield "image", one, two_, DIFFERENT_IMAGES, Severity.BREAKS
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkd.drift import between, said, tables, words
+from sparkd.drift import between, fixes, said, tables
 from sparkd.drift.container import FROM_IMAGE
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import Gap, RankForm, Side
 from sparkd.drift.judge import judge
-from sparkd.drift.rules import OF_ENGINE, matches
+from sparkd.drift.severities import OF_ENGINE, matches
 from sparkd.drift.values import same
 from sparkd.drift.veil import Veil
 from sparkd.engines.flags import FlagTable
@@ -174,7 +174,7 @@ def _image(known: RankForm, live: RankForm) -> Iterator[_Change]:
     if known.image_id and live.image_id:
         if known.image_id != live.image_id:
             yield "id", known.image_id, live.image_id
-    elif known.image and live.image and words.image(known.image) != words.image(live.image):
+    elif known.image and live.image and fixes.image(known.image) != fixes.image(live.image):
         yield "name", known.image, live.image
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparkd.drift import between, words
+from sparkd.drift import between, fixes
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import Gap, RankForm
-from sparkd.drift.rules import SAME_AS_ABSENT, lost_json, rule_for
+from sparkd.drift.severities import SAME_AS_ABSENT, lost_json, rule_for
 from sparkd.drift.values import NotJson, number, same
 from sparkd.engines.flags import Flag, FlagTable
 from sparkd.model.words import short
@@ -19,7 +19,7 @@ def judge(
 ) -> Difference:
     """Severity, why and fix of one change on one rank."""
     severity, why = _judged(kind, name, known, live, form, table, gaps)
-    fix = None if severity is Severity.BENIGN else words.fix(kind, name, known, live)
+    fix = None if severity is Severity.BENIGN else fixes.fix(kind, name, known, live)
     return Difference(severity=severity, kind=kind, name=name, known=_shown(known), live=_shown(live), why=why, fix=fix)
 
 

@@ -9,6 +9,9 @@ from typing import Any
 
 from sparkd.drift.difference import Difference, Severity
 
+EVENT, GONE = "drift", "drift-gone"
+"""Kind of the event, and its reason where nothing differs any more; otherwise the reason ends with the severity."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:

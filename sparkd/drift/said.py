@@ -11,7 +11,7 @@ from typing import Any
 
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import RankForm
-from sparkd.drift.rules import MUST_AGREE
+from sparkd.drift.severities import MUST_AGREE
 from sparkd.drift.values import by_kind, plain, same
 from sparkd.engines.flags import Flag, FlagTable
 from sparkd.model.printed import Unread

@@ -1,7 +1,7 @@
 """The parser table of one engine version -> what a flag is: its real name, the kind of its value, its default.
 
 Tables are made by `vllm_parser.py`: one ships as data beside this file (reading it is like importing it), and an image that
-was asked has its own (`sparkd.parsers`). `table_for` chooses.
+was asked has its own (`sparkd.background.parser_store`). `table_for` chooses.
 """
 
 from __future__ import annotations
@@ -129,6 +129,6 @@ def shipped(engine: str) -> FlagTable:
 
 
 def table_for(engine: str, id_: str | None, own: Mapping[str, FlagTable]) -> FlagTable:
-    """What the engine of this id says of itself, else what ships. `own`: `sparkd.parsers.by_engine`."""
+    """What the engine of this id says of itself, else what ships. `own`: `sparkd.background.parser_store.by_engine`."""
     found = own.get(id_ or "")
     return found if found is not None and found.engine == engine else shipped(engine)

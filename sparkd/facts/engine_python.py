@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sparkd.engines.program import command, kept, paths
+from sparkd.commandline.engine_program import command, kept, paths
 from sparkd.facts import Args, Fact, FactError, Question, lines
 from sparkd.model.printed import WHOLE
 

@@ -15,10 +15,10 @@ import anyio
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from sparkd import own_time
-from sparkd.bounds import Steps
-from sparkd.clause import clause
-from sparkd.errors import HostError, Late, NodeRefused, NotOwner, ProtocolMismatch, Unreachable
+from sparkd.base import own_time
+from sparkd.base.bounded_bytes import Steps
+from sparkd.base.errors import HostError, Late, NodeRefused, NotOwner, ProtocolMismatch, Unreachable
+from sparkd.base.one_line import clause
 from sparkd.hosts.host import Host
 
 PROTOCOL = 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 
-from sparkd import clock
+from sparkd.base import clock
 from sparkd.hosts.host import SYSTEM, Sockets
 
 

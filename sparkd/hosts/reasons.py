@@ -8,8 +8,8 @@ from pathlib import Path
 
 import asyncssh
 
-from sparkd.clause import clause
-from sparkd.errors import HostError, HostKeyChanged, Unreachable
+from sparkd.base.errors import HostError, HostKeyChanged, Unreachable
+from sparkd.base.one_line import clause
 from sparkd.model.config import Node
 
 ERRNO = {

@@ -17,8 +17,8 @@ import anyio
 import asyncssh
 import structlog
 
-from sparkd import clock, files
-from sparkd.errors import HostError, Unreachable
+from sparkd.base import clock, files
+from sparkd.base.errors import HostError, Unreachable
 from sparkd.hosts.host import SYSTEM, Sockets
 from sparkd.hosts.reasons import reason
 from sparkd.model.config import Node

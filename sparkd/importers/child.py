@@ -1,4 +1,4 @@
-"""`python -m sparkd.importers.child FILE…`: YAML files -> their values as one JSON object on stdout, for `sparkd.loading`."""
+"""`python -m sparkd.importers.child FILE…`: YAML files -> their values as one JSON object on stdout, for `sparkd.fleet.load_config`."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparkd.importers.rendered import form_of
-from sparkd.importers.script import World
+from sparkd.commandline.following import World
+from sparkd.comparing.rendered import form_of
 from sparkd.model.config import Cluster, Node
 from sparkd.node import regular
 from sparkd.render import rank_specs

@@ -8,14 +8,16 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
+from sparkd.base.errors import SparkdError
+from sparkd.commandline import inspect
+from sparkd.commandline.following import World
+from sparkd.commandline.scope import Scope
+from sparkd.commandline.script import MOST_COMMANDS, Shell
 from sparkd.drift.form import Gap, RankForm, Side
 from sparkd.drift.known_good import KIND as KNOWN_GOOD
 from sparkd.drift.known_good import from_plain
 from sparkd.drift.veil import Veil
-from sparkd.errors import SparkdError
-from sparkd.importers import deployment, inspect, unit
-from sparkd.importers.scope import Scope
-from sparkd.importers.script import MOST_COMMANDS, Shell, World
+from sparkd.importers import deployment, unit
 from sparkd.node import regular
 from sparkd.settings.reader import parse
 

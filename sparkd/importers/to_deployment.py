@@ -10,7 +10,7 @@ from typing import Any
 from sparkd.drift import between, tables
 from sparkd.drift.container import READ_ONLY
 from sparkd.drift.form import RankForm, Side
-from sparkd.drift.rules import PER_NODE, matches
+from sparkd.drift.severities import PER_NODE, matches
 from sparkd.drift.values import NotJson
 from sparkd.drift.yaml import dump
 from sparkd.engines.flags import JSON_KINDS, Flag

@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from sparkd.importers.scope import Scope
-from sparkd.importers.script import Shell, World
+from sparkd.commandline.following import World
+from sparkd.commandline.scope import Scope
+from sparkd.commandline.script import Shell
 
 _STARTS = ("ExecStartPre", "ExecStart")
 _LISTS = (*_STARTS, "ExecStartPost", "ExecStop", "ExecStopPost", "Environment", "EnvironmentFile")

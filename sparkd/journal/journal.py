@@ -16,16 +16,16 @@ from typing import Any
 
 import structlog
 
-from sparkd.codec import Undecodable, decode, encode
-from sparkd.errors import SparkdError
+from sparkd.base.errors import SparkdError
+from sparkd.base.json_codec import Undecodable, decode, encode
 from sparkd.journal.damage import damage
 from sparkd.journal.event import Event
 from sparkd.journal.file import is_corrupt
 from sparkd.journal.lock import AlreadyOwned, StateLock
-from sparkd.journal.memory import Memory, copied
 from sparkd.journal.moment import Moment, now
 from sparkd.journal.owner import owner_id
 from sparkd.journal.records import outages_from, state_from, state_text, with_outage
+from sparkd.journal.remembered import Memory, copied
 from sparkd.journal.rows import Batch, Rows
 from sparkd.journal.store import Store, read_copy, salvage
 from sparkd.journal.worker import NotAnswered, Worker

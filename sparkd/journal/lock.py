@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from sparkd.errors import SparkdError
+from sparkd.base.errors import SparkdError
 
 LOCKS = Path("/proc/locks")
 

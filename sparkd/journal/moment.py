@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sparkd import clock
+from sparkd.base import clock
 from sparkd.model.decision import State
 from sparkd.model.outage import Outage
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from functools import lru_cache
 
-from sparkd.codec import Undecodable, decode, encode
+from sparkd.base.json_codec import Undecodable, decode, encode
 from sparkd.journal import earlier
 from sparkd.journal.moment import Moment, shift_s, shifted
 from sparkd.model.decision import State

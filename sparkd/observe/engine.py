@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import anyio
 
-from sparkd import bounds, clock, http
-from sparkd.boundary import bounded
+from sparkd import http
+from sparkd.base import bounded_bytes, clock
+from sparkd.base.errors import SparkdError
+from sparkd.base.unread import bounded
 from sparkd.engines import ENGINES, base_url
-from sparkd.errors import SparkdError
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State
 from sparkd.model.printed import Unread
@@ -64,7 +65,7 @@ class EngineLook:
         except SparkdError as error:
             return self.unknowns.unknown(deployment.nodes[0], key, str(error), "timeout")
         parse = ENGINES[deployment.engine].metrics
-        read = await bounds.parsed(lambda page: bounded("metrics page", parse, page), text)
+        read = await bounded_bytes.parsed(lambda page: bounded("metrics page", parse, page), text)
         if isinstance(read, Unread):
             return self.unknowns.unknown(deployment.nodes[0], key, read.why, "unreadable")
         self.unknowns.known(deployment.nodes[0], key)
@@ -78,7 +79,7 @@ class EngineLook:
         lines = await self._log(deployment.nodes[0], head, STAGE_LINES)
         status = health if isinstance(health, int) else None
         read = ENGINES[deployment.engine].stage
-        stage = await bounds.parsed(lambda said: bounded("the log of rank 0", read, titles, said, status), lines)
+        stage = await bounded_bytes.parsed(lambda said: bounded("the log of rank 0", read, titles, said, status), lines)
         return None if isinstance(stage, Unread) else stage
 
     async def _findings(self, deployment: Deployment, state: State, views: Mapping[str, NodeView]) -> tuple[str, ...]:
@@ -88,7 +89,7 @@ class EngineLook:
         async def read(rank: int, node: str, container: Container) -> None:
             lines = await self._log(node, container, FINDING_LINES, self._since(state, views[node]))
             search = ENGINES[deployment.engine].findings
-            findings = await bounds.parsed(lambda said: bounded(f"the log of rank {rank}", search, said), lines)
+            findings = await bounded_bytes.parsed(lambda said: bounded(f"the log of rank {rank}", search, said), lines)
             found[rank] = [f"{rank}:{finding}" for finding in (() if isinstance(findings, Unread) else findings)]
 
         async with anyio.create_task_group() as group:  # at once: eight mute logs would make the loop late

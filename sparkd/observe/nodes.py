@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import anyio
 
-from sparkd import clock
+from sparkd.base import clock
+from sparkd.base.errors import DockerError, DockerMute, DockerStopped, HostError, Late
 from sparkd.engines import ENGINES
-from sparkd.errors import DockerError, DockerMute, DockerStopped, HostError, Late
 from sparkd.facts import boot, docker, engines, holders, memory, paths, ping, processes, sockets, system, users
 from sparkd.hosts.client import Probed
 from sparkd.model.config import Cluster, Deployment

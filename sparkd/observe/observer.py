@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from sparkd import clock
-from sparkd.boundary import unread
+from sparkd.base import clock
+from sparkd.base.unread import unread
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import State
 from sparkd.model.snapshot import EngineView, NodeView, Snapshot, Unknown, blind

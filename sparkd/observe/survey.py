@@ -13,11 +13,12 @@ from typing import Any
 
 import anyio
 
-from sparkd import bounds, clock, http
-from sparkd.boundary import bounded
+from sparkd import http
+from sparkd.base import bounded_bytes, clock
+from sparkd.base.errors import DockerError, DockerStopped, HostError, NodeRefused
+from sparkd.base.unread import bounded
 from sparkd.checks import run
 from sparkd.checks.scene import Answer, Ask, Changes, Check, Look, Place, Scene, Space, Text
-from sparkd.errors import DockerError, DockerStopped, HostError, NodeRefused
 from sparkd.facts import Fact, Question, disks, paths
 from sparkd.model.machine import DockerUnit
 from sparkd.model.printed import Unread
@@ -214,5 +215,5 @@ def _unsaid(error: DockerError | HostError) -> Unknown:
 
 
 async def _parsed(fact: Fact[object], text: str) -> object:
-    value = await bounds.parsed(lambda said: bounded(fact.name, fact.parse, said), text)
+    value = await bounded_bytes.parsed(lambda said: bounded(fact.name, fact.parse, said), text)
     return _unknown(value.why) if isinstance(value, Unread) else value

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from sparkd import bounds, clock
-from sparkd.boundary import bounded
-from sparkd.errors import HostError, HostKeyChanged, Late, NotOwner, ProtocolMismatch, Unreachable
+from sparkd.base import bounded_bytes, clock
+from sparkd.base.errors import HostError, HostKeyChanged, Late, NotOwner, ProtocolMismatch, Unreachable
+from sparkd.base.unread import bounded
 from sparkd.hosts.client import NodeClient, Probed
 from sparkd.model.printed import Unread
 from sparkd.model.snapshot import Unknown
@@ -88,7 +88,7 @@ class Reader:
         if text is None:
             why, code = (error.why, error.code) if error else ("no answer", "timeout")
             return self.unknowns.unknown(self.node, key, why, code)
-        value = await bounds.parsed(lambda said: bounded(probe, parse, said), text)
+        value = await bounded_bytes.parsed(lambda said: bounded(probe, parse, said), text)
         if isinstance(value, Unread):
             return self.unknowns.unknown(self.node, key, value.why, "unreadable")
         self.unknowns.known(self.node, key)

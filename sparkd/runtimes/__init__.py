@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkd.runtimes.docker import DockerRuntime
+from sparkd.runtimes.docker_refusals import reason
 from sparkd.runtimes.logs import LogLine
-from sparkd.runtimes.refusals import reason
 
 __all__ = ["DockerRuntime", "LogLine", "reason"]

@@ -12,10 +12,10 @@ import aiodocker
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
-from sparkd import own_time
-from sparkd.bounds import Steps
-from sparkd.errors import DockerError, DockerMute
-from sparkd.runtimes.refusals import Refused
+from sparkd.base import own_time
+from sparkd.base.bounded_bytes import Steps
+from sparkd.base.errors import DockerError, DockerMute
+from sparkd.runtimes.docker_refusals import Refused
 
 CONNECT_S = 4.0
 TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)

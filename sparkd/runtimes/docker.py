@@ -19,15 +19,15 @@ import anyio
 import structlog
 from aiodocker.containers import DockerContainer
 
-from sparkd.bounds import Steps
-from sparkd.errors import DockerError, HostError
+from sparkd.base.bounded_bytes import Steps
+from sparkd.base.errors import DockerError, HostError
 from sparkd.model.rank import LABEL_DEPLOYMENT, RankSpec
 from sparkd.model.snapshot import Container
 from sparkd.render import create_body
 from sparkd.runtimes import containers
 from sparkd.runtimes.connection import Connection, find, find_image, listed, stream, understood
+from sparkd.runtimes.docker_refusals import reason
 from sparkd.runtimes.logs import LogLine, lines
-from sparkd.runtimes.refusals import reason
 
 __all__ = ["DockerRuntime", "LogLine", "reason"]
 

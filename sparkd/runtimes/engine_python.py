@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import basename
 
-from sparkd.engines.program import command, kept, paths
-from sparkd.errors import DockerError
+from sparkd.base.errors import DockerError
+from sparkd.commandline.engine_program import command, kept, paths
 from sparkd.facts.containers import PATH
 from sparkd.model.config import Deployment, Mount
 from sparkd.model.engine_key import EngineKey

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import aiohttp
 
-from sparkd.bounds import Steps
+from sparkd.base.bounded_bytes import Steps
 
 STREAMS = {0: "stdin", 1: "stdout", 2: "stderr"}
 HEADER = struct.Struct(">BxxxL")

@@ -22,13 +22,13 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from sparkd.errors import DockerError, DockerMute
+from sparkd.base.errors import DockerError, DockerMute
 from sparkd.model.rank import RankSpec
 from sparkd.model.size import parse_size
 from sparkd.model.snapshot import Container
 from sparkd.runtimes import shim_log, shim_main, shim_record
+from sparkd.runtimes.docker_refusals import Refused
 from sparkd.runtimes.logs import LogLine
-from sparkd.runtimes.refusals import Refused
 from sparkd.runtimes.shim_record import Identity, Record
 
 LOOK_S = 4.0

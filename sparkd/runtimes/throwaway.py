@@ -18,7 +18,7 @@ import aiohttp
 import anyio
 from aiodocker.containers import DockerContainer
 
-from sparkd.errors import DockerError
+from sparkd.base.errors import DockerError
 from sparkd.render import bind
 from sparkd.runtimes import looker
 from sparkd.runtimes.connection import CONNECTION, Connection, find, listed, stream

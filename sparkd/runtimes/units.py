@@ -11,8 +11,8 @@ from typing import Any
 
 import anyio
 
-from sparkd import bounds
-from sparkd.errors import DockerError, NodeRefused
+from sparkd.base import bounded_bytes
+from sparkd.base.errors import DockerError, NodeRefused
 from sparkd.facts import FactError, ranks
 from sparkd.hosts.client import NodeClient
 from sparkd.model.rank import RankSpec
@@ -51,7 +51,7 @@ class UnitRuntime:
         if "ranks" in probed.errors:
             raise NodeRefused(self._node, probed.errors["ranks"].why, probed.errors["ranks"].code)
         try:
-            found = await bounds.parsed(ranks.parse, probed.texts["ranks"])
+            found = await bounded_bytes.parsed(ranks.parse, probed.texts["ranks"])
         except FactError as error:
             raise DockerError(self._node, f"unreadable ranks: {error}") from None
         self._names = {one.id: one.name for one in found}

@@ -9,9 +9,9 @@ from contextlib import suppress
 
 import anyio
 
-from sparkd import bounds
-from sparkd.engines.program import command, kept
-from sparkd.errors import HostError, NodeRefused
+from sparkd.base import bounded_bytes
+from sparkd.base.errors import HostError, NodeRefused
+from sparkd.commandline.engine_program import command, kept
 from sparkd.facts import FactError, Question
 from sparkd.facts.engine_python import ENGINE_PYTHON, EnginePython
 from sparkd.hosts.client import NodeClient
@@ -57,7 +57,7 @@ class Venvs:
         if name in probed.errors:
             raise NodeRefused(self._node, probed.errors[name].why, probed.errors[name].code)
         try:
-            return await bounds.parsed(ENGINE_PYTHON.parse, probed.texts[name])
+            return await bounded_bytes.parsed(ENGINE_PYTHON.parse, probed.texts[name])
         except FactError as error:
             raise NodeRefused(self._node, f"unreadable {name}: {error}", "unreadable") from None
 

@@ -1,6 +1,6 @@
 """The YAML files of a configuration directory -> frozen values, or every problem and what to write instead.
 
-The daemon never imports this: pydantic and the YAML library stay in memory for good. It asks a child (`sparkd.loading`).
+The daemon never imports this: pydantic and the YAML library stay in memory for good. It asks a child (`sparkd.fleet.load_config`).
 """
 
 from __future__ import annotations

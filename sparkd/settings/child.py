@@ -1,4 +1,4 @@
-"""`python -m sparkd.settings.child PATH`: a configuration directory -> one JSON object on stdout, for `sparkd.loading`."""
+"""`python -m sparkd.settings.child PATH`: a configuration directory -> one JSON object on stdout, for `sparkd.fleet.load_config`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sparkd import __version__
-from sparkd.codec import encode
-from sparkd.errors import ConfigError
+from sparkd.base.errors import ConfigError
+from sparkd.base.json_codec import encode
 from sparkd.settings import load
 
 

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from pydantic import create_model
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from sparkd.errors import Problem
+from sparkd.base.errors import Problem
 from sparkd.model.config import Cluster, Node
-from sparkd.settings import rules
+from sparkd.settings import shared_rules
 from sparkd.settings.secret_rules import in_cluster
 from sparkd.settings.shape import Finding, place, refused, shape
 from sparkd.settings.tree import Item, Path, from_plain, resolve
@@ -99,10 +99,10 @@ def _findings(cluster: Cluster, tree: Item) -> Iterator[Finding]:
         yield Finding(("cluster",), "the name is empty", "write the name that people know it by")
     if tree.at("nodes"):
         yield from _nodes(cluster.nodes)
-    yield from rules.numbers(cluster)
-    yield from rules.policy(("policy",), cluster.policy)
-    yield from rules.checks(("checks",), cluster.checks)
-    yield from rules.word(("cleanup", "remove_strays"), cluster.cleanup.remove_strays)
+    yield from shared_rules.numbers(cluster)
+    yield from shared_rules.policy(("policy",), cluster.policy)
+    yield from shared_rules.checks(("checks",), cluster.checks)
+    yield from shared_rules.word(("cleanup", "remove_strays"), cluster.cleanup.remove_strays)
     yield from _paths(cluster)
     yield from _listener(cluster.http.listen)
     yield from _notify(cluster)
@@ -129,17 +129,19 @@ def _nodes(nodes: Mapping[str, Node]) -> Iterator[Finding]:
     for node in nodes.values():
         yield from _node(node)
     remote = [node for node in nodes.values() if not node.is_local]
-    yield from rules.duplicates(((("nodes", n.name, "address"), f"{n.address}:{n.port}") for n in remote), "address")
-    yield from rules.duplicates(
+    yield from shared_rules.duplicates(
+        ((("nodes", n.name, "address"), f"{n.address}:{n.port}") for n in remote), "address"
+    )
+    yield from shared_rules.duplicates(
         ((("nodes", n.name, "data_address"), n.data_address) for n in nodes.values()), "data address"
     )
 
 
 def _node(node: Node) -> Iterator[Finding]:
     at: Path = ("nodes", node.name)
-    if not re.fullmatch(rules.NODE_NAME, node.name):
+    if not re.fullmatch(shared_rules.NODE_NAME, node.name):
         yield Finding(at, f"`{node.name}` is no node name", "use letters, digits, dots and dashes")
-    yield from rules.absolute((*at, "key"), node.key)
+    yield from shared_rules.absolute((*at, "key"), node.key)
     if node.address in ("localhost", "127.0.0.1", "::1"):
         yield Finding((*at, "address"), f"`{node.address}` is this box", "write `local`: no SSH is needed here")
     elif "@" in node.address:
@@ -164,14 +166,14 @@ def _is_ip(text: str) -> bool:
 
 def _paths(cluster: Cluster) -> Iterator[Finding]:
     paths = cluster.paths
-    yield from rules.absolute(("paths", "state"), paths.state)
-    yield from rules.absolute(("paths", "run"), paths.run)
+    yield from shared_rules.absolute(("paths", "state"), paths.state)
+    yield from shared_rules.absolute(("paths", "run"), paths.run)
     if len(paths.run.encode()) > 70:
         found = "too long: a Unix socket below it may have 107 bytes"
         yield Finding(("paths", "run"), found, "write a path of at most 70 bytes")
     for index, root in enumerate(paths.node_read_roots):
-        yield from rules.absolute(("paths", "node_read_roots", index), root)
-    yield from rules.absolute(("http", "token_file"), cluster.http.token_file)
+        yield from shared_rules.absolute(("paths", "node_read_roots", index), root)
+    yield from shared_rules.absolute(("http", "token_file"), cluster.http.token_file)
 
 
 def _listener(listen: str) -> Iterator[Finding]:
@@ -190,9 +192,9 @@ def _notify(cluster: Cluster) -> Iterator[Finding]:
             fix = "write one path for each program, and arguments into a script of its own"
             yield Finding(("notify", "exec", index), "no path: programs get no arguments here", fix)
         else:
-            yield from rules.absolute(("notify", "exec", index), command)
+            yield from shared_rules.absolute(("notify", "exec", index), command)
     if notify.webhook is not None:
-        yield from rules.absolute(("notify", "webhook", "secret_file"), notify.webhook.secret_file)
+        yield from shared_rules.absolute(("notify", "webhook", "secret_file"), notify.webhook.secret_file)
         if not _is_web(notify.webhook.url):
             found = f"`{notify.webhook.url}` is no web address"
             yield Finding(("notify", "webhook", "url"), found, "write https://HOST/PATH")

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import NamedTuple
 
+from sparkd.base.errors import Problem
 from sparkd.engines.args import canonical
-from sparkd.errors import Problem
 from sparkd.model.config import LAUNCH, Cluster, Deployment, Policy
 from sparkd.settings.deployment_rules import findings
 from sparkd.settings.shape import Finding, place, refused, shape, suggestion

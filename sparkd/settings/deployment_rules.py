@@ -12,7 +12,7 @@ from sparkd.engines.args import canonical
 from sparkd.model.config import Cluster, ContainerSpec, Deployment
 from sparkd.model.rank import IDENTITY
 from sparkd.model.secret import is_secret
-from sparkd.settings import rules
+from sparkd.settings import shared_rules
 from sparkd.settings.secret_rules import in_deployment
 from sparkd.settings.shape import Finding, suggestion
 from sparkd.settings.tree import Path
@@ -47,17 +47,17 @@ def findings(d: Deployment, cluster: Cluster | None) -> Iterator[Finding]:
 
 
 def _words(d: Deployment) -> Iterator[Finding]:
-    yield from rules.name(("name",), d.name, rules.SMALL_NAME, "deployment name")
+    yield from shared_rules.name(("name",), d.name, shared_rules.SMALL_NAME, "deployment name")
     yield from _supported(("engine",), d.engine, ENGINES, "engine")
     yield from _supported(("runtime",), d.runtime, RUNTIMES, "runtime")
-    yield from rules.word(("hardware",), d.hardware)
-    yield from rules.word(("warmup", "api"), d.warmup.api)
-    yield from rules.checks(("checks",), d.checks)
+    yield from shared_rules.word(("hardware",), d.hardware)
+    yield from shared_rules.word(("warmup", "api"), d.warmup.api)
+    yield from shared_rules.checks(("checks",), d.checks)
     for key in ("gate", "reads"):
         if key in d.memory:
-            yield from rules.word(("memory", key), d.memory[key])
+            yield from shared_rules.word(("memory", key), d.memory[key])
     for name in d.profiles:
-        yield from rules.name(("profiles", name), name, rules.SMALL_NAME, "profile name")
+        yield from shared_rules.name(("profiles", name), name, shared_rules.SMALL_NAME, "profile name")
     if d.mods:
         fix = "bake them into the image and name that image"
         yield Finding(("mods",), "this version applies no mods", fix)
@@ -69,8 +69,8 @@ def _supported(path: Path, value: str, known: Any, what: str) -> Iterator[Findin
 
 
 def _amounts(d: Deployment) -> Iterator[Finding]:
-    yield from rules.numbers(d)
-    yield from rules.policy(("policy",), d.policy)
+    yield from shared_rules.numbers(d)
+    yield from shared_rules.policy(("policy",), d.policy)
     if d.port == d.master_port:
         fix = "give the ranks another port to meet at, such as 29501"
         yield Finding(("master_port",), f"{d.master_port} is the API's port too", fix)
@@ -91,7 +91,7 @@ def _what_runs(d: Deployment) -> Iterator[Finding]:
     if not d.model:
         yield Finding(("model",), "`model` is missing", "write its path as the rank sees it, or its name on the hub")
     elif d.model.startswith("/") or not re.fullmatch(_MODEL_ID, d.model):
-        yield from rules.absolute(("model",), d.model)
+        yield from shared_rules.absolute(("model",), d.model)
     if not d.warmup.prompt.strip():
         yield Finding(("warmup", "prompt"), "the prompt is empty", "write a question with a short answer")
 
@@ -115,7 +115,7 @@ def _process(d: Deployment) -> Iterator[Finding]:
         fix = "write the program and what follows it, such as `command: [/srv/vllm/bin/vllm, serve]`"
         yield Finding(("command",), "`command` is missing", fix)
     else:
-        yield from rules.absolute(("command", 0), d.command[0])
+        yield from shared_rules.absolute(("command", 0), d.command[0])
     for key in (field.name for field in fields(ContainerSpec) if field.name not in ("ulimits", "workdir", "memory")):
         if getattr(d.container, key) != getattr(ContainerSpec(), key):
             fix = "leave it out: a process has its node's devices, networks, files and journal"
@@ -152,7 +152,7 @@ def _arguments(d: Deployment) -> Iterator[Finding]:
             yield Finding(
                 path, f"`{name}` is no argument name", "write it without dashes in front, value after the colon"
             )
-        yield from rules.literal(path, value)
+        yield from shared_rules.literal(path, value)
         if isinstance(value, list):
             yield from _list(path, value)
     if engine is not None and d.nodes:
@@ -163,7 +163,7 @@ def _list(path: Path, values: list[Any]) -> Iterator[Finding]:
     if not values:
         yield Finding(path, "an empty list gives the flag no value", "leave the argument out, or write null")
     for index, value in enumerate(values):
-        yield from rules.literal((*path, index), value)
+        yield from shared_rules.literal((*path, index), value)
         if value is None or isinstance(value, bool | list):
             yield Finding((*path, index), "no single value", "write texts, numbers or mappings in the list")
 
@@ -194,7 +194,7 @@ def _environment(d: Deployment) -> Iterator[Finding]:
         yield from _variables(("node_env", node), env)
     for name, file in d.secrets.items():
         yield from _variable_name(("secrets", name), name)
-        yield from rules.absolute(("secrets", name), file)
+        yield from shared_rules.absolute(("secrets", name), file)
         if name in d.env:
             yield Finding(("env", name), f"`{name}` is under `secrets` too", "keep one of the two")
 
@@ -203,7 +203,7 @@ def _variables(path: Path, env: Mapping[str, str]) -> Iterator[Finding]:
     for name, value in env.items():
         yield from _variable_name((*path, name), name)
         if not is_secret(name):
-            yield from rules.literal((*path, name), value)
+            yield from shared_rules.literal((*path, name), value)
 
 
 def _variable_name(path: Path, name: str) -> Iterator[Finding]:
@@ -215,15 +215,15 @@ def _variable_name(path: Path, name: str) -> Iterator[Finding]:
 
 def _container(d: Deployment) -> Iterator[Finding]:
     c, at = d.container, ("container",)
-    yield from rules.word((*at, "network"), c.network)
-    yield from rules.word((*at, "ipc"), c.ipc)
+    yield from shared_rules.word((*at, "network"), c.network)
+    yield from shared_rules.word((*at, "ipc"), c.ipc)
     if c.gpus is not None:
-        yield from rules.word((*at, "gpus"), c.gpus)
-    yield from rules.size((*at, "shm_size"), c.shm_size)
-    yield from rules.size((*at, "memory"), c.memory)
-    yield from rules.absolute((*at, "workdir"), c.workdir)
+        yield from shared_rules.word((*at, "gpus"), c.gpus)
+    yield from shared_rules.size((*at, "shm_size"), c.shm_size)
+    yield from shared_rules.size((*at, "memory"), c.memory)
+    yield from shared_rules.absolute((*at, "workdir"), c.workdir)
     for index, device in enumerate(c.devices):
-        yield from rules.absolute((*at, "devices", index), device.partition(":")[0])
+        yield from shared_rules.absolute((*at, "devices", index), device.partition(":")[0])
     if not re.fullmatch(r"[0-9]+[kmg]?", c.log.max_size):
         found = f"`{c.log.max_size}` is no size of Docker's log"
         yield Finding((*at, "log", "max_size"), found, "write a whole number with k, m or g, like 50m")
@@ -237,8 +237,8 @@ def _mounts(c: ContainerSpec) -> Iterator[Finding]:
     seen: dict[str, int] = {}
     for index, mount in enumerate(c.mounts):
         at: Path = ("container", "mounts", index)
-        yield from rules.absolute((*at, "source"), mount.source)
-        yield from rules.absolute((*at, "target"), mount.target)
+        yield from shared_rules.absolute((*at, "source"), mount.source)
+        yield from shared_rules.absolute((*at, "target"), mount.target)
         if mount.target in seen:
             found = f"`{mount.target}` is the target of mount {seen[mount.target]} too"
             yield Finding((*at, "target"), found, "give each mount its own target")
@@ -251,27 +251,27 @@ def _open_mappings(d: Deployment) -> Iterator[Finding]:
         for step in path:
             value = value.get(step) if isinstance(value, Mapping) else getattr(value, str(step))
         if isinstance(value, Mapping):
-            yield from rules.keys(path, value, known, suggestion)
+            yield from shared_rules.keys(path, value, known, suggestion)
     if not isinstance(d.warmup.expect.get("reasoning", True), bool):
         yield Finding(("warmup", "expect", "reasoning"), "expected true or false", "write true or false")
     if not isinstance(d.warmup.expect.get("contains", ""), str):
         yield Finding(("warmup", "expect", "contains"), "expected a text", "write it in quotes")
     for index, marker in enumerate(d.markers):
-        yield from rules.keys(("markers", index), marker, MARKER_KEYS, suggestion)
+        yield from shared_rules.keys(("markers", index), marker, MARKER_KEYS, suggestion)
         yield from _path_in(("markers", index), marker)
     yield from _path_in(("build_metadata",), d.build_metadata)
     if d.memory.get("weights") is not None:
-        yield from rules.size(("memory", "weights"), str(d.memory["weights"]))
+        yield from shared_rules.size(("memory", "weights"), str(d.memory["weights"]))
     reserve = d.memory.get("reserve", {})
     if not isinstance(reserve, Mapping):
         yield Finding(("memory", "reserve"), "expected a mapping", "write {head: 6GiB, worker: 2GiB}")
     for name, size in reserve.items() if isinstance(reserve, Mapping) else ():
-        yield from rules.size(("memory", "reserve", name), str(size))
+        yield from shared_rules.size(("memory", "reserve", name), str(size))
 
 
 def _path_in(path: Path, value: Mapping[str, Any]) -> Iterator[Finding]:
     if isinstance(value.get("path"), str):
-        yield from rules.absolute((*path, "path"), value["path"])
+        yield from shared_rules.absolute((*path, "path"), value["path"])
 
 
 _RULES: tuple[Callable[[Deployment], Iterator[Finding]], ...] = (

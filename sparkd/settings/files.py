@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkd.clause import escaped
-from sparkd.errors import ConfigError, Problem
+from sparkd.base.errors import ConfigError, Problem
+from sparkd.base.one_line import escaped
 from sparkd.model.config import BrokenDeployment, Cluster, Config, Deployment
 from sparkd.node import regular
 from sparkd.settings.cluster import cluster_of

@@ -26,7 +26,7 @@ from ruamel.yaml.events import (
     StreamEndEvent,
 )
 
-from sparkd.errors import Problem
+from sparkd.base.errors import Problem
 from sparkd.settings.tree import Item, Path, describe, dotted, printable, resolve
 
 MAX_BYTES = 1024 * 1024

@@ -17,11 +17,11 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from sparkd.engines import ENGINES
 from sparkd.model.check import CODES
 from sparkd.model.config import Cluster, Deployment
-from sparkd.settings import rules
+from sparkd.settings import shared_rules
 from sparkd.settings.deployment import FIXED
 from sparkd.settings.deployment_rules import MARKER_KEYS, OPEN_KEYS, RUNTIMES, VARIABLE
-from sparkd.settings.rules import RANGES, WORDS
 from sparkd.settings.shape import INTERNAL
+from sparkd.settings.shared_rules import RANGES, WORDS
 from sparkd.settings.tree import Path
 
 Json = dict[str, Any]
@@ -45,8 +45,8 @@ _SECRET: Json = {
     "additionalProperties": False,
 }
 _NAMES: dict[Path, str] = {
-    ("nodes",): rules.NODE_NAME,
-    ("profiles",): rules.SMALL_NAME,
+    ("nodes",): shared_rules.NODE_NAME,
+    ("profiles",): shared_rules.SMALL_NAME,
     ("env",): VARIABLE,
     ("node_env", EACH): VARIABLE,
     ("secrets",): VARIABLE,
@@ -54,7 +54,10 @@ _NAMES: dict[Path, str] = {
 """Mappings whose keys a person chooses, and what they may look like."""
 _WORDS: dict[Path, tuple[str, ...]] = {("engine",): tuple(ENGINES), ("runtime",): RUNTIMES, **WORDS}
 _OPEN: dict[Path, Json] = {
-    ("checks",): {"propertyNames": {"enum": list(CODES)}, "additionalProperties": {"enum": list(rules.CHECK_LEVELS)}},
+    ("checks",): {
+        "propertyNames": {"enum": list(CODES)},
+        "additionalProperties": {"enum": list(shared_rules.CHECK_LEVELS)},
+    },
     ("secrets",): {"additionalProperties": _SECRET},
     ("warmup", "expect"): {"properties": {"reasoning": {"type": "boolean"}, "contains": {"type": "string"}}},
     ("memory",): {
@@ -158,7 +161,7 @@ def _scalar(hint: Any, path: Path) -> Json:
     elif hint in (int, float):
         schema["exclusiveMinimum"] = 0
     elif path == ("name",):
-        schema["pattern"] = f"^({rules.SMALL_NAME})$"
+        schema["pattern"] = f"^({shared_rules.SMALL_NAME})$"
     return schema
 
 

@@ -15,8 +15,8 @@ from typing import Any, Generic, NamedTuple, TypeVar, Union, cast, get_args, get
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from sparkd.closest import closest
-from sparkd.errors import Problem
+from sparkd.base.did_you_mean import closest
+from sparkd.base.errors import Problem
 from sparkd.model.hiding import BY_NAME
 from sparkd.model.secret import is_secret
 from sparkd.settings.tree import Item, Path, describe, dotted, printable

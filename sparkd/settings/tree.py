@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sparkd.clause import escaped
+from sparkd.base.one_line import escaped
 from sparkd.model.config import Scalar
 
 Path = tuple[str | int, ...]

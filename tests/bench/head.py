@@ -17,11 +17,14 @@ from typing import Any
 
 import anyio
 
-from sparkd import daemon, hosts, loading, supervisor
+from sparkd import hosts
+from sparkd.daemon import run
 from sparkd.demo.layout import deployment, load
 from sparkd.demo.node import DemoNode
+from sparkd.fleet import load_config
 from sparkd.hosts import Host, Sockets
 from sparkd.hosts.client import Probed
+from sparkd.loop import supervisor
 from sparkd.model.config import Deployment, Health, Node, Policy
 from sparkd.model.rank import RankSpec
 from sparkd.model.snapshot import Container
@@ -85,7 +88,7 @@ def main(folder: str) -> int:
     node_client = DemoNode
     if clocks.gap_s is not None:
         supervisor.GAP_S, node_client = clocks.gap_s, FastNode
-    config = anyio.run(loading.load, layout.folder / "etc")
+    config = anyio.run(load_config.load, layout.folder / "etc")
 
     def reach(node: Node, owner: str, wake: Callable[[], None]) -> tuple[Host, NodeAccess]:
         sockets = Sockets(docker=docker_socket(layout, node.name), service=layout.service(node.name))
@@ -95,7 +98,7 @@ def main(folder: str) -> int:
         return host, NodeAccess(client=node_client(host, owner, runtime), docker=runtime)
 
     runs = _with(deployment(layout), config.cluster.policy, clocks)
-    return daemon.serve(replace(config, deployments=(runs,)), reach)
+    return run.serve(replace(config, deployments=(runs,)), reach)
 
 
 def _measure(longest: Longest, file: Path, *_: object) -> None:

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from sparkd import bounds as stream_bounds
 from sparkd import http
+from sparkd.base import bounded_bytes as stream_bounds
+from sparkd.base.errors import SparkdError
 from sparkd.engines import ENGINES
-from sparkd.errors import SparkdError
 
 from .bench import Bench
 from .hostile import KINDS, engine

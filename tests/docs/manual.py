@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 
 from sparkd import __version__
-from sparkd.cli import cli
+from sparkd.cli.main import cli
 from sparkd.ctl.groups import commands
 
 INTERFACES = Path(__file__).parents[2] / "docs" / "interfaces.md"

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from . import flags
-from .options import Options, from_environment
+from .options import VERSION, Options, from_environment
 
-VERSION = "0.32.0"
 VLLM_USAGE = """usage: vllm [-h] [-v]
             {chat,complete,serve,launch,bench,collect-env,download-kernels,preload,run-batch,snapshot}
             ...

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+VERSION = "0.32.0"
+"""Of the vLLM whose behaviour is simulated."""
+
 
 @dataclass(frozen=True)
 class Options:

@@ -16,11 +16,10 @@ from typing import Any
 
 from . import answers, texts
 from .answers import Answer, Ask, Refused, compact
-from .cli import VERSION
 from .client import EngineClient, EngineDead, Stream
 from .faults import Faults
 from .log import Log, emit
-from .options import Options
+from .options import VERSION, Options
 
 # uvicorn closes an idle connection after this long.
 KEEP_ALIVE_S = 5

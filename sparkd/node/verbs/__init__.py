@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, NamedTuple
 
 from sparkd.node.node import Node
-from sparkd.node.verbs import asking, files, freeing, memory, ownership, process, ranks
+from sparkd.node.verbs import ask_parser, files, freeing, memory, ownership, process, ranks
 
 
 class Verb(NamedTuple):
@@ -27,8 +27,8 @@ VERBS: Mapping[str, Verb] = {
     "remove_rank": Verb(ranks.remove_rank),
     "inspect_rank": Verb(ranks.inspect_rank),
     "rank_log": Verb(ranks.rank_log),
-    "ask_engine": Verb(asking.ask_engine),
-    "stop_asking": Verb(asking.stop_asking),
+    "ask_engine": Verb(ask_parser.ask_engine),
+    "stop_asking": Verb(ask_parser.stop_asking),
     "swapoff": Verb(freeing.swapoff),
     "empty_caches": Verb(freeing.empty_caches),
 }

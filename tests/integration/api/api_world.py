@@ -13,13 +13,11 @@ from typing import Any
 import aiohttp
 import anyio
 
-from sparkd import clock, outages
 from sparkd.api import Conflict, Drifts, Hub, NotFound, Operation, Unusable, Unwritable, serve
+from sparkd.base import clock
+from sparkd.base.errors import DockerMute
 from sparkd.checks.report import report
-from sparkd.copies import Shown
-from sparkd.errors import DockerMute
 from sparkd.journal import Event
-from sparkd.metrics import Counters
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import BrokenDeployment, Cluster, Deployment, Http, Node, Paths
 from sparkd.model.decision import Cause, Decision, Intent, Phase, Planned, State
@@ -27,6 +25,9 @@ from sparkd.model.machine import Boot, DockerUnit, Memory
 from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Canary, Container, EngineMetrics, EngineView, NodeView, Snapshot, Unknown
 from sparkd.model.view import ClusterView, DaemonFacts
+from sparkd.reporting import outage_list as outages
+from sparkd.reporting.copies import Shown
+from sparkd.reporting.metrics import Counters
 
 NODES = {"spark1": Node(name="spark1", address="local"), "spark2": Node(name="spark2", address="10.0.0.2")}
 DS4 = Deployment(name="ds4-flash", engine="vllm", nodes=("spark1", "spark2"), digest="d")

@@ -22,7 +22,7 @@ from sparkd.api.listen import bind_unix
 from sparkd.api.page import PAGE
 from sparkd.journal import Event
 from sparkd.model.decision import Watch
-from sparkd.status import status
+from sparkd.reporting.status import status
 
 from .api_world import Daemon, a_view, later, running, short_folder
 
@@ -385,8 +385,8 @@ async def test_a_taken_tcp_port_does_not_end_the_daemon(monkeypatch: pytest.Monk
 def place_app(daemon: Daemon) -> Any:
     from sparkd.api.gate import Gate
     from sparkd.api.routes import Routes
-    from sparkd.exporter import Exporter
-    from sparkd.metrics import Counters
+    from sparkd.reporting.exporter import Exporter
+    from sparkd.reporting.metrics import Counters
 
     return Routes(daemon, Exporter(daemon.shown, Counters()), Gate(unix=False)).app()
 

@@ -10,12 +10,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from sparkd import copies, exporter
 from sparkd.api.routes import STALE_S
 from sparkd.model.decision import Intent
 from sparkd.model.view import ClusterView
 from sparkd.model.words import rfc3339
-from sparkd.status import status
+from sparkd.reporting import copies, exporter
+from sparkd.reporting.status import status
 
 from .api_world import Daemon, Place, a_view, running
 from .test_api import next_event

@@ -20,11 +20,11 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
-from sparkd.copies import Shown
-from sparkd.exporter import Exporter
-from sparkd.metrics import Counters
 from sparkd.model.machine import Boot, Memory
 from sparkd.model.view import ClusterView
+from sparkd.reporting.copies import Shown
+from sparkd.reporting.exporter import Exporter
+from sparkd.reporting.metrics import Counters
 
 from ..waiting import until
 from .api_world import Daemon, a_view, running

@@ -18,10 +18,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from sparkd import http
-from sparkd.delivery import call
-from sparkd.metrics import Counters
 from sparkd.model.config import Notify, Webhook
-from sparkd.notify import Notification, Notifier
+from sparkd.reporting.delivery import call
+from sparkd.reporting.metrics import Counters
+from sparkd.reporting.notices import Notification, Notifier
 
 from ..waiting import until
 

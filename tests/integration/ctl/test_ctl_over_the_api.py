@@ -17,16 +17,16 @@ from typing import Any
 import anyio
 import pytest
 
-from sparkd import outages
 from sparkd.api import SOCKET, Conflict, Drifts, Hub, NotFound, Operation, Unwritable, serve
-from sparkd.copies import Shown
 from sparkd.journal import Event, as_json
-from sparkd.metrics import Counters
 from sparkd.model.config import Cluster, Http, Paths
 from sparkd.model.decision import Phase
 from sparkd.model.outage import Outage
 from sparkd.model.view import ClusterView
-from sparkd.status import status
+from sparkd.reporting import outage_list as outages
+from sparkd.reporting.copies import Shown
+from sparkd.reporting.metrics import Counters
+from sparkd.reporting.status import status
 
 from .ctl_views import NODES, NOW, WALL, node, unread, view
 

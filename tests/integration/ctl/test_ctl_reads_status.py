@@ -1,4 +1,4 @@
-"""The client reads what sparkd.status really writes: every phase, unread nodes, broken files, before the first look."""
+"""The client reads what sparkd.reporting.status really writes: every phase, unread nodes, broken files, before the first look."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkd.model.config import BrokenDeployment
 from sparkd.model.decision import Phase
 from sparkd.model.snapshot import NodeView
 from sparkd.model.view import ClusterView
-from sparkd.status import status
+from sparkd.reporting.status import status
 
 from .ctl_views import NODES, NOW, WALL, node, unread, view
 

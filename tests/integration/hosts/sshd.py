@@ -11,7 +11,7 @@ import anyio
 import asyncssh
 from anyio.abc import SocketAttribute, SocketStream
 
-from sparkd.errors import HostError
+from sparkd.base.errors import HostError
 from sparkd.hosts import Sockets, SshHost
 from sparkd.model.config import Node
 

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from sparkd.errors import HostError, Late, NodeRefused, NotOwner, ProtocolMismatch, Unreachable
+from sparkd.base.errors import HostError, Late, NodeRefused, NotOwner, ProtocolMismatch, Unreachable
 from sparkd.hosts import LocalHost, Sockets
 from sparkd.hosts.client import NodeClient, Unreadable
 

@@ -13,7 +13,7 @@ import asyncssh
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from sparkd.errors import HostError, HostKeyChanged, Late, Unreachable
+from sparkd.base.errors import HostError, HostKeyChanged, Late, Unreachable
 from sparkd.hosts import SshHost, make, ssh
 from sparkd.hosts.client import NodeClient
 from sparkd.model.config import Node

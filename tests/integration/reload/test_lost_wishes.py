@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from sparkd.fleet.ledger import Ledger
+from sparkd.fleet.load_config import load
 from sparkd.journal import Journal
-from sparkd.ledger import Ledger
-from sparkd.loading import load
-from sparkd.metrics import Counters
 from sparkd.model.decision import Intent, Phase, State
+from sparkd.reporting.metrics import Counters
 
 from .test_reloading import CLUSTER, DEPLOYMENT
 

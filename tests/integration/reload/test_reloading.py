@@ -21,26 +21,27 @@ from typing import Any
 import anyio
 import pytest
 
-from sparkd import api, loading
-from sparkd import supervisor as supervisor_module
-from sparkd.connections import Connections
-from sparkd.daemon import Watch, _Published
+from sparkd import api
+from sparkd.daemon.links import Connections
+from sparkd.daemon.rank_logs import RankLogs
+from sparkd.daemon.reload import Reloading
+from sparkd.daemon.run import Watch, _Published
+from sparkd.daemon.service import Service
+from sparkd.fleet import load_config
+from sparkd.fleet.ledger import Ledger
 from sparkd.hosts import Host, LocalHost, Sockets
 from sparkd.hosts.client import NodeClient
 from sparkd.journal import Journal
-from sparkd.ledger import Ledger
-from sparkd.metrics import Counters
+from sparkd.loop import supervisor as supervisor_module
+from sparkd.loop.supervisor import Supervisor
 from sparkd.model.config import Node
 from sparkd.model.decision import Intent, Phase, State
 from sparkd.model.machine import Boot, DockerUnit
 from sparkd.model.snapshot import Container
-from sparkd.notify import Notifier
 from sparkd.observe import NodeAccess
-from sparkd.rank_logs import RankLogs
-from sparkd.reloading import Reloading
+from sparkd.reporting.metrics import Counters
+from sparkd.reporting.notices import Notifier
 from sparkd.runtimes.docker import DockerRuntime
-from sparkd.service import Service
-from sparkd.supervisor import Supervisor
 
 from ..waiting import until
 
@@ -125,7 +126,7 @@ async def running() -> AsyncIterator[World]:
         host = LocalHost(node.name, Sockets(folder / "none", folder / "none"))
         return host, NodeAccess(NodeClient(host, owner), DockerRuntime(node.name, host.docker_socket))
 
-    config = await loading.load(folder)
+    config = await load_config.load(folder)
     journal, counters = Journal(folder / "state"), Counters()
     await journal.open()
     try:
@@ -142,7 +143,7 @@ async def running() -> AsyncIterator[World]:
             )
             await supervisor.ledger.load()
             notifier = Notifier(config.cluster.notify, counters)
-            reloading = Reloading(partial(loading.load, folder), supervisor, connections, notifier)
+            reloading = Reloading(partial(load_config.load, folder), supervisor, connections, notifier)
             service = Service(supervisor, notifier, reloading)
             await service.learn()
             supervisor.published = _Published(service, None).after_cycle
@@ -414,7 +415,7 @@ async def test_what_runs_is_judged_as_started_by_the_next_sparkd_too() -> None:
                 world.remove("ds4")
             else:
                 world.write("ds4", text)
-            ledger = Ledger(await loading.load(world.folder), world.journal, Counters())
+            ledger = Ledger(await load_config.load(world.folder), world.journal, Counters())
             await ledger.load()
             assert ledger.running("ds4").nodes == as_started.nodes == ("spark1", "spark2")
             assert (ledger.intents["ds4"].wanted, ledger.states["ds4"].before) == ("up", Phase.SERVE)

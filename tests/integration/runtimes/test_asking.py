@@ -13,8 +13,9 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from sparkd import asking, parsers
-from sparkd.asking import NOT_YET, Asking
+from sparkd.background import parser_interview as asking
+from sparkd.background import parser_store
+from sparkd.background.parser_interview import NOT_YET, Asking
 from sparkd.model.config import ContainerSpec, Deployment, Mount
 from sparkd.model.decision import Phase, State
 from sparkd.model.machine import Boot, DockerUnit, Memory
@@ -129,7 +130,7 @@ async def test_it_is_asked_once_and_kept_for_the_next_sparkd(bench: Bench, monke
         assert (told.table.version, told.table.own) == ("9", True)
         await after.ask(bench.deployment, "spark1")
         assert (await after.told(bench.deployment)).table == told.table
-        assert list(parsers.read(bench.state).values()) == [told.table]
+        assert list(parser_store.read(bench.state).values()) == [told.table]
     assert await bench.containers() == 0
 
 
@@ -207,7 +208,7 @@ async def test_an_engine_that_cannot_say_it_is_left_alone_for_a_while(
             bench.cycle(group, one)
             await one.aclose()
         assert (await one.told(bench.deployment)).table is None
-        assert (bench.answered, parsers.read(bench.state)) == ([], {})
+        assert (bench.answered, parser_store.read(bench.state)) == ([], {})
         one.again()  # a person asked for the checks, right away and later
         bench.cycle(group, one)
         await one.aclose()

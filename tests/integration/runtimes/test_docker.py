@@ -10,7 +10,7 @@ from pathlib import Path
 import aiodocker
 import pytest
 
-from sparkd.errors import DockerMute, DockerRefused
+from sparkd.base.errors import DockerMute, DockerRefused
 from sparkd.runtimes import docker as module
 from sparkd.runtimes.docker import DockerRuntime
 

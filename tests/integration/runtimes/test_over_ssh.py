@@ -8,7 +8,7 @@ from pathlib import Path
 import aiodocker
 import pytest
 
-from sparkd.errors import DockerError, Unreachable
+from sparkd.base.errors import DockerError, Unreachable
 from sparkd.hosts import Sockets
 from sparkd.runtimes.docker import DockerRuntime
 

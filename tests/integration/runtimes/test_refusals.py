@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparkd.errors import DockerMute
-from sparkd.runtimes.refusals import Refused, explain, reason
+from sparkd.base.errors import DockerMute
+from sparkd.runtimes.docker_refusals import Refused, explain, reason
 
 OCI = "failed to create task for container: failed to create shim task: OCI runtime create failed: runc create failed: "
 NVIDIA = (

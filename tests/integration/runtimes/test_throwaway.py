@@ -15,7 +15,7 @@ import aiodocker
 import anyio
 import pytest
 
-from sparkd.errors import DockerError, DockerMute
+from sparkd.base.errors import DockerError, DockerMute
 from sparkd.model.config import ContainerSpec, Deployment, Mount
 from sparkd.model.engine_key import EngineKey
 from sparkd.runtimes import looker

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from sparkd.errors import DockerError, DockerMute, DockerRefused, DockerStopped
+from sparkd.base.errors import DockerError, DockerMute, DockerRefused, DockerStopped
 from sparkd.model.config import Mount
 from sparkd.model.rank import RankSpec
 from sparkd.runtimes import docker as module

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkd import systemd
+from sparkd.daemon import sd_notify
 
 
 @pytest.fixture(params=["path", "abstract"])
@@ -24,7 +24,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_fields_arrive_in_one_datagram(manager: socket.socket) -> None:
-    assert systemd.notify(READY="1", STATUS="ds4 is serving,\nfor 10 min now") is True
+    assert sd_notify.notify(READY="1", STATUS="ds4 is serving,\nfor 10 min now") is True
     assert manager.recv(4096) == b"READY=1\nSTATUS=ds4 is serving, for 10 min now"
 
 
@@ -40,12 +40,12 @@ def test_fields_arrive_in_one_datagram(manager: socket.socket) -> None:
 )
 def test_no_words_keep_the_watchdog_from_being_fed(manager: socket.socket, words: str, arrives: bytes) -> None:
     """systemd takes 4096 bytes at the most, and nothing with a zero byte in it."""
-    assert systemd.notify(WATCHDOG="1", STATUS=words) is True
+    assert sd_notify.notify(WATCHDOG="1", STATUS=words) is True
     assert manager.recv(1 << 20) == b"WATCHDOG=1\nSTATUS=" + arrives
 
 
 def test_a_manager_that_does_not_read_holds_up_nothing(manager: socket.socket) -> None:
-    sent = [systemd.notify(WATCHDOG="1") for _ in range(5000)]
+    sent = [sd_notify.notify(WATCHDOG="1") for _ in range(5000)]
     assert sent[0] is True
     assert sent[-1] is False
 
@@ -53,9 +53,9 @@ def test_a_manager_that_does_not_read_holds_up_nothing(manager: socket.socket) -
 @pytest.mark.parametrize("name", ["", "/nowhere/to/be/found", "@nobody-listens-here", "tcp:1.2.3.4", "/" + "x" * 300])
 def test_nobody_there_is_no_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", name)
-    assert systemd.notify(READY="1") is False
+    assert sd_notify.notify(READY="1") is False
     monkeypatch.delenv("NOTIFY_SOCKET")
-    assert systemd.notify(READY="1") is False
+    assert sd_notify.notify(READY="1") is False
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_the_watchdog_is_fed_twice_in_its_time(
 ) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", usec)
     monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()) if pid == "mine" else pid)
-    assert systemd.watchdog_period_s() == expected
+    assert sd_notify.watchdog_period_s() == expected

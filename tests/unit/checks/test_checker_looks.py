@@ -8,8 +8,8 @@ from typing import Any, cast
 import anyio
 from check_world import CLUSTER, DEPLOYMENT, NODES, view
 
-from sparkd.asking import Told
-from sparkd.checker import Checker
+from sparkd.background.checks_runner import Checker
+from sparkd.background.parser_interview import Told
 from sparkd.checks.scene import Check, Scene
 from sparkd.model.decision import Phase, State
 from sparkd.model.snapshot import Snapshot

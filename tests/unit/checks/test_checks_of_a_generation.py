@@ -10,16 +10,16 @@ import anyio
 import pytest
 from check_world import CLUSTER, DEPLOYMENT, NODES, view
 
-from sparkd import clock
-from sparkd.asking import Told
-from sparkd.checker import Checker
+from sparkd.background.checks_runner import Checker
+from sparkd.background.parser_interview import Told
+from sparkd.base import clock
 from sparkd.checks.scene import Check, Scene
 from sparkd.facts.engines import ENGINES
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State
 from sparkd.model.snapshot import Container, Snapshot
 from sparkd.model.view import ClusterView, DaemonFacts
-from sparkd.status import status
+from sparkd.reporting.status import status
 
 LASTS = Finding(code="swap", severity=Level.WARN, status=Status.WARN, node="spark1")
 PASSES = Finding(code="stray", severity=Level.WARN, status=Status.WARN, node="spark1", passing=True)

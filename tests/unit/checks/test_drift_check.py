@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from check_world import scene
 
-from sparkd.checks import drift, run
+from sparkd.checks import drift_since_known_good, run
 from sparkd.drift import Difference, Severity
 from sparkd.drift.report import Drift
 from sparkd.model.check import Finding
@@ -25,7 +25,7 @@ SAME = Difference(severity=Severity.BENIGN, kind="flag", name="--host", live="0.
 def found(*differences: Difference, policy: str = "warn", recorded: bool = True) -> list[Finding]:
     it: Any = Drift(against="known-good 12", live="the next start", at=0.0, seconds=0.0, findings=differences)
     at = replace(scene(policy=Policy(drift=policy)), drift=it if recorded else None)
-    rows = run.evaluate(run.chosen([drift.CHECK], at.deployment, {}), at, {})
+    rows = run.evaluate(run.chosen([drift_since_known_good.CHECK], at.deployment, {}), at, {})
     return [one for one in rows if one.status not in ("ok", "unknown")]
 
 
@@ -65,6 +65,6 @@ def test_a_node_that_has_just_booted_may_lack_something_still(kind: str) -> None
 
 def test_records_that_cannot_be_read_are_said_and_stop_nothing() -> None:
     at = replace(scene(policy=Policy(drift="refuse")), drift=Unknown("4.yaml is no record", 0.0))
-    (said, *_) = run.evaluate([drift.CHECK], at, {})
+    (said, *_) = run.evaluate([drift_since_known_good.CHECK], at, {})
     assert (said.status, said.text) == ("warn", "what worked is not known now: 4.yaml is no record")
     assert said.fix == f"sparkd ctl known-good list {at.deployment.name}"

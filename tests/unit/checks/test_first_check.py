@@ -10,8 +10,8 @@ import pytest
 import structlog
 from click.testing import CliRunner
 
-from sparkd import standalone
-from sparkd.cli import cli
+from sparkd.cli import standalone
+from sparkd.cli.main import cli
 from sparkd.journal.owner import owner_id
 
 CLUSTER = "cluster: first\nnodes: {box: {address: local}}\npaths: {state: %s}\n"

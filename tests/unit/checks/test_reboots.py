@@ -11,9 +11,9 @@ import pytest
 from check_world import DEPLOYMENT, SPARK1, SPARK2, view
 
 from sparkd.facts.boots import Boots, parse
+from sparkd.loop.reboots import tell
 from sparkd.model.machine import Boot
 from sparkd.model.snapshot import Unknown
-from sparkd.reboots import tell
 
 
 @dataclass

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from check_world import said, scene
 
+from sparkd.base.redact import Redactor
+from sparkd.base.secret_files import unread
 from sparkd.checks import run, secret
 from sparkd.checks.scene import Scene, Trouble
 from sparkd.model.check import Level, Status
-from sparkd.redact import Redactor
-from sparkd.secret_files import unread
 
 
 def looked_at(file: Path) -> Scene:

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from config_cases import CLUSTER, DEPLOYMENT, cases, write
 
-from sparkd.cli import cli
+from sparkd.cli.main import cli
 from sparkd.model.config import Cluster, Deployment
 from sparkd.settings.reader import MAX_BYTES
 from sparkd.settings.shape import INTERNAL

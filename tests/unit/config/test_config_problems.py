@@ -10,9 +10,9 @@ from config_cases import CLUSTER, DEPLOYMENT, Case, cases, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sparkd import loading
 from sparkd import settings as configuration
-from sparkd.errors import ConfigError
+from sparkd.base.errors import ConfigError
+from sparkd.fleet import load_config
 from sparkd.settings.reader import MAX_BYTES, parse
 
 
@@ -132,7 +132,7 @@ def test_whatever_bytes_the_name_of_a_file_has_it_is_told_in_characters(tmp_path
 def test_a_path_that_cannot_even_be_looked_at_is_a_problem(tmp_path: Path, odd: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
     assert "cannot be read" in str(configuration.check(tmp_path / odd)[0])
-    assert loading.signature(tmp_path / odd) == frozenset()
+    assert load_config.signature(tmp_path / odd) == frozenset()
 
 
 def test_no_sparkd_yaml(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 from config_cases import CLUSTER, DEPLOYMENT, write
 
 from sparkd import settings
+from sparkd.base.errors import ConfigError
 from sparkd.engines import ENGINES
-from sparkd.errors import ConfigError
 from sparkd.model.config import Deployment, Mount, Policy
 
 SHIPPED = Path(__file__).parents[3] / "config"

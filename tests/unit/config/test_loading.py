@@ -11,8 +11,9 @@ import anyio
 import pytest
 from config_cases import CLUSTER, DEPLOYMENT, write
 
-from sparkd import __version__, loading, settings
-from sparkd.errors import ConfigError
+from sparkd import __version__, settings
+from sparkd.base.errors import ConfigError
+from sparkd.fleet import load_config
 
 FULL = DEPLOYMENT.replace(
     "args: {tensor-parallel-size: 2}",
@@ -26,7 +27,7 @@ FULL = DEPLOYMENT.replace(
 
 async def test_it_gives_what_reading_it_here_gives(tmp_path: Path) -> None:
     write(tmp_path, CLUSTER + "reload: {watch: true}\nnotify: {webhook: {url: https://a/b}}\n", d=FULL, e="name: e\n")
-    loaded = await loading.load(tmp_path)
+    loaded = await load_config.load(tmp_path)
     assert loaded == settings.load(tmp_path)
     assert (loaded.cluster.reload.watch, [one.name for one in loaded.broken]) == (True, ["e"])
 
@@ -34,13 +35,13 @@ async def test_it_gives_what_reading_it_here_gives(tmp_path: Path) -> None:
 async def test_a_bad_sparkd_yaml_has_the_same_problems(tmp_path: Path) -> None:
     write(tmp_path, CLUSTER + "polcy: {}\n", d=DEPLOYMENT + "prot: 1\n")
     with pytest.raises(ConfigError) as there:
-        await loading.load(tmp_path / "sparkd.yaml")
+        await load_config.load(tmp_path / "sparkd.yaml")
     assert there.value.problems == settings.check(tmp_path)
     assert len(there.value.problems) == 2
 
 
 def test_the_daemon_never_has_pydantic_or_the_yaml_library_in_memory() -> None:
-    code = "import sparkd.daemon, sys; print([name for name in sys.modules if name.startswith(('pydantic', 'ruamel'))])"
+    code = "import sparkd.daemon.run, sys; print([name for name in sys.modules if name.startswith(('pydantic', 'ruamel'))])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout.strip() == "[]"
 
@@ -69,32 +70,32 @@ async def test_a_child_that_dies_says_so_in_one_line(
     python.write_text(f"#!/bin/sh\n{script}\n")
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
-    monkeypatch.setattr(loading, "ANSWER_BYTES", 1 << 20)
-    monkeypatch.setattr(loading, "DEADLINE_S", 0.5 if "sleep" in script else 20.0)
-    with anyio.fail_after(30), pytest.raises(loading.NotLoaded) as caught:
-        await loading.load(tmp_path)
+    monkeypatch.setattr(load_config, "ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr(load_config, "DEADLINE_S", 0.5 if "sleep" in script else 20.0)
+    with anyio.fail_after(30), pytest.raises(load_config.NotLoaded) as caught:
+        await load_config.load(tmp_path)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 async def test_no_child_is_one_line_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
-    with pytest.raises(loading.NotLoaded, match="could not be started"):
-        await loading.load(tmp_path)
+    with pytest.raises(load_config.NotLoaded, match="could not be started"):
+        await load_config.load(tmp_path)
 
 
 def test_the_signature_changes_with_every_way_to_change_a_file(tmp_path: Path) -> None:
     write(tmp_path, CLUSTER, d=DEPLOYMENT)
-    seen = [loading.signature(tmp_path)]
-    assert loading.signature(tmp_path / "sparkd.yaml") == seen[0]
+    seen = [load_config.signature(tmp_path)]
+    assert load_config.signature(tmp_path / "sparkd.yaml") == seen[0]
     (tmp_path / "deployments" / "d.yaml").write_text(DEPLOYMENT + "port: 9000\n")
-    seen.append(loading.signature(tmp_path))
+    seen.append(load_config.signature(tmp_path))
     (tmp_path / "deployments" / "e.yml").write_text("name: e\n")
-    seen.append(loading.signature(tmp_path))
+    seen.append(load_config.signature(tmp_path))
     (tmp_path / "deployments" / "d.yaml").unlink()
-    seen.append(loading.signature(tmp_path))
+    seen.append(load_config.signature(tmp_path))
     (tmp_path / "deployments" / "e.yml").rename(tmp_path / "deployments" / "f.yml")
-    seen.append(loading.signature(tmp_path))
+    seen.append(load_config.signature(tmp_path))
     assert len(set(seen)) == len(seen)
     (tmp_path / "deployments" / "notes.txt").write_text("not ours")
-    assert loading.signature(tmp_path) == seen[-1]
+    assert load_config.signature(tmp_path) == seen[-1]

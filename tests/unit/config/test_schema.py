@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from config_cases import CLUSTER
 
-from sparkd.errors import Problem
+from sparkd.base.errors import Problem
 from sparkd.settings.cluster import cluster_of
 from sparkd.settings.deployment import deployment_of
 from sparkd.settings.reader import parse

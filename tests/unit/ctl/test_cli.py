@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from ctl_daemon import daemon
 from ctl_scenes import serving
 
-from sparkd.cli import cli
-from sparkd.errors import ConfigError, Problem
+from sparkd.base.errors import ConfigError, Problem
+from sparkd.cli.main import cli
 
 CLUSTER = """\
 cluster: desk
@@ -156,9 +156,9 @@ def test_run_with_a_bad_configuration_prints_every_problem(monkeypatch: pytest.M
 
 
 def replace_daemon(monkeypatch: pytest.MonkeyPatch, function: object) -> None:
-    module = ModuleType("sparkd.daemon")
+    module = ModuleType("sparkd.daemon.run")
     module.run = function  # type: ignore[attr-defined]  # stands for the real one, which supervises for ever
-    monkeypatch.setitem(sys.modules, "sparkd.daemon", module)
+    monkeypatch.setitem(sys.modules, "sparkd.daemon.run", module)
 
 
 def test_version() -> None:

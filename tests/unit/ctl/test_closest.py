@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkd.closest import closest
+from sparkd.base.did_you_mean import closest
 
 VARIABLES = ("VLLM_TRITON_USE_TD", "VLLM_USE_V1", "VLLM_HOST_IP")
 FLAGS = ("max-model-len", "max-num-seqs", "max-num-batched-tokens")

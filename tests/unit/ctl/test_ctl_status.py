@@ -111,7 +111,7 @@ def test_a_socket_nobody_listens_on(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who may not connect")
 def test_no_permission_says_which_group(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from sparkd.__main__ import main; import sparkd.cli, sparkd.ctl.look;"
+        "import os, sys; from sparkd.__main__ import main; import sparkd.cli.main, sparkd.ctl.look;"
         "os.setgid(65534); os.setuid(65534); sys.argv[1:] = ['ctl', 'status']; main()"
     )
     with daemon(serving()) as server:
@@ -311,6 +311,6 @@ def test_status_loads_little(words: list[str], more: tuple[str, ...]) -> None:
     loaded = {name.partition(".")[0] for name in run.stderr.split()}
     own = {name for name in run.stderr.split() if name.startswith("sparkd")}
     assert not loaded & {*HEAVY, *more}
-    door = {"sparkd", "sparkd.cli", "sparkd.__main__", "sparkd.demo", "sparkd.demo.cli"}
-    door |= {"sparkd.check_cli", "sparkd.compare_cli", "sparkd.completing"}
+    door = {"sparkd", "sparkd.cli", "sparkd.cli.main", "sparkd.__main__", "sparkd.demo", "sparkd.demo.cli"}
+    door |= {"sparkd.cli.check", "sparkd.cli.compare", "sparkd.cli.tab_completion"}
     assert {name for name in own if not name.startswith("sparkd.ctl")} <= door

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click import Command, Group
 
-from sparkd.cli import cli
+from sparkd.cli.main import cli
 
 ROOT = Path(__file__).parents[3]
 SUFFIXES = {".py", ".html", ".yml", ".yaml", ".service", ".socket", ".json", ".sh", ".md"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparkd.decide import memory
+from sparkd.decide import memory_need as memory
 from sparkd.decide.machine import step
 from sparkd.model.action import CleanNodes
 from sparkd.model.config import Cleanup, Deployment

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sparkd.decide.asking import SPARE_BYTES, quiet, where
+from sparkd.decide.where_to_ask import SPARE_BYTES, quiet, where
 from sparkd.model.config import Deployment
 from sparkd.model.decision import Phase, State
 from sparkd.model.machine import Boot, DockerUnit, Memory

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from sparkd.fleet.intents import changed, conflict
 from sparkd.model.decision import Cause, Failure, FailureClass, Hold, Intent, Phase, State
 from sparkd.model.snapshot import Snapshot
-from sparkd.operations import changed, conflict
 
 from .world import NOW, PAUSED, STOPPED, UP, away, began, both, container, decide, down, node, seen, serving, state
 

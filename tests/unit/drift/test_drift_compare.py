@@ -11,7 +11,7 @@ from sparkd.drift import Difference, Gap, RankForm, Side, compare, not_compared,
 from sparkd.drift.argv import read_argv
 from sparkd.drift.difference import Severity
 from sparkd.drift.known_good import as_yaml, from_plain
-from sparkd.drift.rules import Rule, rule_for, rules
+from sparkd.drift.severities import Rule, rule_for, rules
 from sparkd.drift.veil import Veil
 from sparkd.drift.yaml import dump
 from sparkd.engines.flags import FlagTable, parse_table, shipped

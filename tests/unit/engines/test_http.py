@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from sparkd import http
-from sparkd.errors import HostError, Late, Unreachable
+from sparkd.base.errors import HostError, Late, Unreachable
 
 BODY = {"model": "tiny", "messages": [], "stream": True}
 CHAT = "/v1/chat/completions"

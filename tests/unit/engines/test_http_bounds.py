@@ -13,10 +13,10 @@ import anyio.lowlevel
 import pytest
 from bench.hostile import KINDS, engine
 
-from sparkd import bounds as stream_bounds
 from sparkd import http
-from sparkd.bounds import Bounds, Steps, TooMuch
-from sparkd.errors import SparkdError
+from sparkd.base import bounded_bytes as stream_bounds
+from sparkd.base.bounded_bytes import Bounds, Steps, TooMuch
+from sparkd.base.errors import SparkdError
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from sparkd import http, own_time
-from sparkd.errors import DockerMute, Late
+from sparkd import http
+from sparkd.base import own_time
+from sparkd.base.errors import DockerMute, Late
 from sparkd.hosts.client import NodeClient
 from sparkd.runtimes.connection import Connection
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkd import parsers
+from sparkd.background import parser_store
 from sparkd.engines.flags import parse_table, shipped, table_for
 from sparkd.model.engine_key import EngineKey
 
@@ -19,12 +19,12 @@ KEY = EngineKey("sha256:1", "vllm")
 
 
 def test_an_answer_is_found_again_by_its_image(tmp_path: Path) -> None:
-    assert parsers.by_engine(parsers.read(tmp_path)) == {}
-    parsers.keep(tmp_path, KEY, TEXT)
+    assert parser_store.by_engine(parser_store.read(tmp_path)) == {}
+    parser_store.keep(tmp_path, KEY, TEXT)
     table = parse_table(TEXT, own=True)
     assert (table.own, table.version, table.variables) == (True, "0.99.0", frozenset({"VLLM_A", "VLLM_B"}))
-    assert parsers.read(tmp_path) == {KEY: table}
-    own = parsers.by_engine(parsers.read(tmp_path))
+    assert parser_store.read(tmp_path) == {KEY: table}
+    own = parser_store.by_engine(parser_store.read(tmp_path))
     assert table_for("vllm", "sha256:1", own) == table
     for image in ("sha256:2", None):
         assert table_for("vllm", image, own) == shipped("vllm")
@@ -33,9 +33,9 @@ def test_an_answer_is_found_again_by_its_image(tmp_path: Path) -> None:
 
 def test_an_engine_in_a_mount_is_no_images_own(tmp_path: Path) -> None:
     mounted = EngineKey("sha256:1", "/opt/vllm/bin/vllm", "mount 5")
-    parsers.keep(tmp_path, mounted, TEXT)
-    assert list(parsers.read(tmp_path)) == [mounted]
-    own = parsers.by_engine(parsers.read(tmp_path))
+    parser_store.keep(tmp_path, mounted, TEXT)
+    assert list(parser_store.read(tmp_path)) == [mounted]
+    own = parser_store.by_engine(parser_store.read(tmp_path))
     assert table_for("vllm", "sha256:1", own) == shipped("vllm")
     assert table_for("vllm", mounted.id, own).version == "0.99.0", "but it is found by whoever knows of the mount"
 
@@ -47,9 +47,9 @@ DEEP = "[" * 100_000
     "text", ["", "{", "[]", "3", '{"schema": 1}', '{"schema": 1, "image": "a", "table": {}}', DEEP, "\x00", "9" * 5000]
 )
 def test_an_odd_file_is_as_if_nothing_had_been_asked(tmp_path: Path, text: str) -> None:
-    parsers.keep(tmp_path, KEY, TEXT)
-    (tmp_path / parsers.FOLDER / "odd.json").write_text(text)
-    assert list(parsers.read(tmp_path)) == [KEY]
+    parser_store.keep(tmp_path, KEY, TEXT)
+    (tmp_path / parser_store.FOLDER / "odd.json").write_text(text)
+    assert list(parser_store.read(tmp_path)) == [KEY]
 
 
 @pytest.mark.parametrize("flag", ['{"aliases": [1]}', '{"kind": []}', '{"many": 3}', '{"name": "b"}', "3", "[]"])
@@ -67,38 +67,38 @@ def test_what_is_no_table_at_all_says_what_it_is(text: str, why: str) -> None:
 
 
 def test_what_is_no_file_is_not_read_and_hides_no_other(tmp_path: Path) -> None:
-    parsers.keep(tmp_path, KEY, TEXT)
-    folder = tmp_path / parsers.FOLDER
+    parser_store.keep(tmp_path, KEY, TEXT)
+    folder = tmp_path / parser_store.FOLDER
     os.mkfifo(folder / "pipe.json")
     (folder / "nowhere.json").symlink_to("/no/such")
     (folder / "endless.json").symlink_to("/dev/zero")
     (folder / "folder.json").mkdir()
     with (folder / "huge.json").open("wb") as huge:
-        huge.truncate(parsers.MOST_BYTES + 1)
-    assert list(parsers.read(tmp_path)) == [KEY]
+        huge.truncate(parser_store.MOST_BYTES + 1)
+    assert list(parser_store.read(tmp_path)) == [KEY]
 
 
 def test_what_could_not_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    parsers.keep(tmp_path, KEY, TEXT)
-    (tmp_path / parsers.FOLDER / f"{KEY.digest}.new").mkdir()  # as of somebody else who writes the same
-    parsers.keep(tmp_path, KEY, TEXT)
+    parser_store.keep(tmp_path, KEY, TEXT)
+    (tmp_path / parser_store.FOLDER / f"{KEY.digest}.new").mkdir()  # as of somebody else who writes the same
+    parser_store.keep(tmp_path, KEY, TEXT)
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match="No space left"):
-        parsers.keep(tmp_path, KEY, TEXT.replace("0.99", "1"))
-    assert sorted(one.name for one in (tmp_path / parsers.FOLDER).iterdir()) == [
+        parser_store.keep(tmp_path, KEY, TEXT.replace("0.99", "1"))
+    assert sorted(one.name for one in (tmp_path / parser_store.FOLDER).iterdir()) == [
         f"{KEY.digest}.json",
         f"{KEY.digest}.new",
     ]
-    assert [table.version for table in parsers.read(tmp_path).values()] == ["0.99.0"]
+    assert [table.version for table in parser_store.read(tmp_path).values()] == ["0.99.0"]
 
 
 def test_only_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parsers, "MOST", 2)
+    monkeypatch.setattr(parser_store, "MOST", 2)
     for number in range(4):
         key = EngineKey(f"sha256:{number}")
-        parsers.keep(tmp_path, key, TEXT)
-        os.utime(tmp_path / parsers.FOLDER / f"{key.digest}.json", (number, number))
-    assert [key.image_id for key in parsers.read(tmp_path)] == ["sha256:2", "sha256:3"]
+        parser_store.keep(tmp_path, key, TEXT)
+        os.utime(tmp_path / parser_store.FOLDER / f"{key.digest}.json", (number, number))
+    assert [key.image_id for key in parser_store.read(tmp_path)] == ["sha256:2", "sha256:3"]

@@ -11,7 +11,7 @@ import pytest
 
 from sparkd.engines.args import canonical
 from sparkd.engines.flags import Flag, shipped
-from sparkd.engines.refusals import EATEN, find, refusals
+from sparkd.engines.refused_values import EATEN, find, refusals
 
 TABLE = shipped("vllm")
 ACCEPTED: list[tuple[str, Any]] = [

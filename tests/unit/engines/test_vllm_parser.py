@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkd.asking import script
+from sparkd.background.parser_interview import script
 from sparkd.engines.flags import parse_table
 
 PARSER = """

@@ -14,25 +14,28 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from odd_files import DEEP, ODD, counted_reads, endless, fifo, nested, sparse
 
-from sparkd import delivery, files, loading, parsers
 from sparkd.act.hands import ActionFailed, Hands
 from sparkd.api import captures
 from sparkd.api.gate import Gate
 from sparkd.api.service import Forbidden
-from sparkd.drifting.recording import _source
-from sparkd.drifting.store import NotRead, Store
-from sparkd.errors import HostError, SparkdError
+from sparkd.background import parser_store
+from sparkd.background.known_good_store import NotRead, Store
+from sparkd.background.recording import _source
+from sparkd.base import files
+from sparkd.base.errors import HostError, SparkdError
+from sparkd.base.redact import Redactor
+from sparkd.fleet import load_config
 from sparkd.hosts import SshHost, ssh
 from sparkd.importers import read as importing
 from sparkd.importers.read import NotReadable, read_side
 from sparkd.model.config import Cluster, Deployment, Node, Webhook
 from sparkd.node import patience, regular
-from sparkd.redact import Redactor
+from sparkd.reporting import delivery
 
 pytestmark = pytest.mark.timeout(60)
 
 ENDS_S = 20.0
-MOST_READ = 4 * parsers.MOST_BYTES
+MOST_READ = 4 * parser_store.MOST_BYTES
 DEPLOYMENT = Deployment(name="d", engine="vllm", nodes=("a",))
 
 Reader = Callable[[Path], Awaitable[object]]
@@ -61,7 +64,7 @@ async def _webhook(path: Path) -> object:
 
 
 async def _cluster(path: Path) -> object:
-    return await loading.load(path)
+    return await load_config.load(path)
 
 
 async def _deployment(path: Path) -> object:
@@ -69,13 +72,13 @@ async def _deployment(path: Path) -> object:
     (path.parent / "deployments").mkdir()
     path.rename(path.parent / "deployments/x.yaml")
     path.write_text("cluster: c\nnodes:\n  a: {address: local, data_address: 10.0.0.1}\n")
-    config = await loading.load(path)
+    config = await load_config.load(path)
     assert [one.name for one in config.broken] == ["x"]
     return config
 
 
 async def _records(path: Path) -> object:
-    (values,) = (await loading.records([path])).values()
+    (values,) = (await load_config.records([path])).values()
     assert isinstance(values, str)
     return values
 
@@ -99,9 +102,9 @@ async def _kept_source(path: Path) -> object:
 
 
 async def _parsers(path: Path) -> object:
-    (path.parent / parsers.FOLDER).mkdir()
-    path.rename(path.parent / parsers.FOLDER / "x.json")
-    return parsers.read(path.parent)
+    (path.parent / parser_store.FOLDER).mkdir()
+    path.rename(path.parent / parser_store.FOLDER / "x.json")
+    return parser_store.read(path.parent)
 
 
 async def _capture(path: Path) -> object:

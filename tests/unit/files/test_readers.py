@@ -39,22 +39,22 @@ MAY = {
     "node/probes/boots.py": ROOT + "/etc/apt",
     "node/owner.py": OWN + "the owner file, written",
     "node/verbs/ranks.py": OWN + "a file of secrets on a tmpfs, written",
-    "marked.py": KERNEL + "/proc",
+    "reporting/marked_processes.py": KERNEL + "/proc",
     "journal/lock.py": OWN + "the state folder; /proc/locks",
     "journal/moment.py": KERNEL + "the boot id",
     "journal/spare.py": OWN + "the state folder",
     "journal/file.py": OWN + "the journal's own folder",
     "journal/store.py": OWN + "the journal, by SQLite",
     "journal/journal.py": OWN + "the journal, by SQLite",
-    "parsers.py": OWN + "listed only; what is read is read in the way",
+    "background/parser_store.py": OWN + "listed only; what is read is read in the way",
     "api/captures.py": OWN + "listed only; what is read is read in the way",
     "act/capture.py": OWN + "listed to remove the oldest",
-    "drifting/store.py": OWN + "written only; what is read is read in the way",
-    "loading.py": "names and stamps of the configuration, nothing is opened; its folder is the administrator's",
+    "background/known_good_store.py": OWN + "written only; what is read is read in the way",
+    "fleet/load_config.py": "names and stamps of the configuration, nothing is opened; its folder is the administrator's",
     "settings/files.py": "names of the configuration's folder, which is the administrator's",
     "engines/flags.py": "a file of this package",
-    "asking.py": "a file of this package",
-    "drift/rules.py": "a file of this package",
+    "background/parser_interview.py": "a file of this package",
+    "drift/severities.py": "a file of this package",
     "api/page.py": "a file of this package",
     "runtimes/inside.py": "an archive in memory",
     "runtimes/shim.py": OWN + "ranks of the demo",
@@ -65,9 +65,9 @@ MAY = {
     "ctl/known_good.py": "the client, for the person who called it and who can end it; it may import nothing of the node's",
     "engines/vllm_parser.py": "a program that runs inside of an engine's container",
     "api/listen.py": "no file: a listener's own open()",
-    "delivery.py": "a notice in memory, for a hook",
-    "node/verbs/asking.py": OWN + "what a unit prints, unlinked, of a size that the kernel bounds",
-    "daemon.py": "no file: the journal's own open()",
+    "reporting/delivery.py": "a notice in memory, for a hook",
+    "node/verbs/ask_parser.py": OWN + "what a unit prints, unlinked, of a size that the kernel bounds",
+    "daemon/run.py": "no file: the journal's own open()",
 }
 
 
@@ -78,7 +78,7 @@ def test_every_reader_reads_in_the_one_way_or_is_named_here() -> None:
         if path.relative_to(SPARKD).parts[0] != "demo" and (lines := list(opening(path)))
     }
     unnamed = {f"{name}:{line}" for name, lines in found.items() if name not in MAY for line in lines}
-    assert not unnamed, "read it with sparkd.files or sparkd.node.regular, or say in MAY who alone can write there"
+    assert not unnamed, "read it with sparkd.base.files or sparkd.node.regular, or say in MAY who alone can write there"
     assert set(MAY) <= set(found), "what no longer opens a file needs no exception"
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from sparkd.cli import cli
-from sparkd.compare_cli import KIND_NAMES
-from sparkd.ctl.drift_answers import Drift
+from sparkd.cli.compare import KIND_NAMES
+from sparkd.cli.main import cli
+from sparkd.ctl.drift_values import Drift
 from sparkd.ctl.findings import screen
 from sparkd.ctl.reading import read
 from sparkd.ctl.text import Terminal

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from sparkd.commandline import inspect
 from sparkd.drift import RankForm, Severity, Side, compare
 from sparkd.drift.argv import read_argv
 from sparkd.drift.known_good import as_yaml
 from sparkd.engines.args import words
 from sparkd.engines.flags import shipped
-from sparkd.importers import inspect
 from sparkd.importers.read import NotReadable, detect, read_side
 from sparkd.importers.to_deployment import to_deployment
 

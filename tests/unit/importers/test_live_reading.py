@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from sparkd.checks.scene import Answer, Ask, Place, Scene, Text
+from sparkd.comparing.around import changed_in
+from sparkd.comparing.live import beside, live, reading, wanted
+from sparkd.comparing.mains import processes
+from sparkd.comparing.sides import with_known
 from sparkd.drift import Difference, compare, tables
 from sparkd.drift.known_good import as_yaml
-from sparkd.drifting.comparing import with_known
 from sparkd.engines.flags import Flag, shipped
 from sparkd.facts import Fact
 from sparkd.facts.caches import CACHES, Cache
@@ -23,9 +26,6 @@ from sparkd.facts.model import MODEL, Model, Shard
 from sparkd.facts.pressure import PRESSURE, Pressure, Swap
 from sparkd.facts.programs import PROGRAMS, Program
 from sparkd.facts.versions import VERSIONS
-from sparkd.importers.around import changed_in
-from sparkd.importers.live import beside, live, reading, wanted
-from sparkd.importers.mains import processes
 from sparkd.model.config import Cleanup, Cluster, ContainerSpec, Deployment, Mount, Node
 from sparkd.model.machine import Boot, DockerUnit, Memory
 from sparkd.model.printed import Unread

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from layers import stand_ins, what_vllm_gets
 
+from sparkd.commandline.scope import Scope
+from sparkd.commandline.shell import commands
 from sparkd.drift import Severity, compare
 from sparkd.drift.argv import read_argv
 from sparkd.engines.flags import shipped
 from sparkd.importers.read import NotReadable, read_side
-from sparkd.importers.scope import Scope
-from sparkd.importers.shell import commands
 
 GOOD = 'vllm serve /m --compilation-config \'{"cudagraph_mode":"FULL_AND_PIECEWISE","custom_ops":["all"]}\''
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkd.codec import Undecodable, decode, encode
+from sparkd.base.json_codec import Undecodable, decode, encode
 from sparkd.journal.moment import OUTAGE_TIMES, STATE_TIMES, WATCH_TIMES, Moment, shift_s, shifted
 from sparkd.model.decision import Cause, Failure, FailureClass, Hold, Intent, Phase, State, Watch
 from sparkd.model.outage import Outage

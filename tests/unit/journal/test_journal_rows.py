@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from journals import journal
 
-from sparkd.codec import encode
+from sparkd.base.json_codec import encode
 from sparkd.journal import UNREAD, Event, JournalError
 from sparkd.journal.damage import LOST
 from sparkd.journal.rows import TABLES

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from sparkd.fleet.ledger import Ledger
 from sparkd.journal import Journal
 from sparkd.journal import records as of_rows
 from sparkd.journal.moment import Moment
 from sparkd.journal.records import state_from, with_outage
-from sparkd.ledger import Ledger
-from sparkd.metrics import Counters
 from sparkd.model.config import Cluster, Config, Deployment, Node
 from sparkd.model.decision import Phase, State
 from sparkd.model.outage import Outage
+from sparkd.reporting.metrics import Counters
 
 WALL = 1_800_000_000.0
 EARLIER = Path(__file__).with_name("earlier_state.json")

@@ -12,7 +12,7 @@ import pytest
 from sparkd.engines.vllm_parser import __file__ as script_file
 from sparkd.node import server, units
 from sparkd.node.refusal import Refusal
-from sparkd.node.verbs import asking
+from sparkd.node.verbs import ask_parser
 
 ASKED = {"python": "/bin/sh", "script": "print('$HOME')", "user": getpass.getuser(), "env": {"HOME": "/tmp"}}
 KILLED = "Finished with result: signal\nMain processes terminated with: code=killed, status=9/{}\nCPU: 1s\n"
@@ -20,15 +20,15 @@ BEGAN = "Running as unit: sparkd-ask.service\n"
 
 
 def ask(**changes: Any) -> str:
-    return asking.ask_engine(None, "us", {**ASKED, **changes}, 10.0)  # type: ignore[arg-type]  # it is not looked at
+    return ask_parser.ask_engine(None, "us", {**ASKED, **changes}, 10.0)  # type: ignore[arg-type]  # it is not looked at
 
 
 def test_it_runs_as_its_user_confined_and_ends_by_itself() -> None:
-    vector = asking.systemd_run(asking._question(ASKED), 100.0)
+    vector = ask_parser.systemd_run(ask_parser._question(ASKED), 100.0)
     limits = {f"--uid={ASKED['user']}", "--property=RuntimeMaxSec=100s", "--property=PrivateNetwork=yes"}
     assert limits | {"--property=LimitFSIZE=4194304", "--collect", "--setenv=HOME=/tmp"} <= set(vector)
     assert vector[vector.index("--") :] == ["--", "/bin/sh", "-c", "print('$$HOME')", "100"]
-    assert not units.NAME.fullmatch(asking.UNIT.removesuffix(".service")), "it must never be listed as a rank"
+    assert not units.NAME.fullmatch(ask_parser.UNIT.removesuffix(".service")), "it must never be listed as a rank"
 
 
 def test_the_script_fits_into_an_argument() -> None:
@@ -71,7 +71,7 @@ def test_what_is_refused_before_anything_runs(changes: dict[str, Any], code: str
     ],
 )
 def test_what_its_last_words_mean(said: str, code: str, words: str) -> None:
-    refusal = asking._refusal(said, 9.0)
+    refusal = ask_parser._refusal(said, 9.0)
     assert (refusal.code, words in refusal.error) == (code, True), refusal.error
 
 

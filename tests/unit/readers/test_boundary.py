@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import structlog
 
-from sparkd.boundary import bounded
-from sparkd.bounds import SMALL_CHARS
-from sparkd.decide.watch import progressed
-from sparkd.drifting import hearing
+from sparkd.background import engine_words
+from sparkd.base.bounded_bytes import SMALL_CHARS
+from sparkd.base.unread import bounded
+from sparkd.decide.evidence import progressed
 from sparkd.engines import ENGINES
 from sparkd.facts import Fact, memory, units
 from sparkd.hosts.client import Probed
@@ -93,8 +93,8 @@ async def test_long_logs_and_pages_of_an_engine_are_read_beside_the_loop(monkeyp
     await look._stage(DEPLOYMENT, head, views, 200)
     scene: Any = SimpleNamespace(deployment=DEPLOYMENT, cluster=look.cluster)
     with serving(f'"{LONG}"') as base:
-        monkeypatch.setattr(hearing, "base_url", lambda *_: base)
-        await hearing.Hearing({}, lambda name: scene)._pages(scene, {}, {})
+        monkeypatch.setattr(engine_words, "base_url", lambda *_: base)
+        await engine_words.Hearing({}, lambda name: scene)._pages(scene, {}, {})
     assert set(read) == {"findings", "stage", "page"}
     assert get_ident() not in read.values()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sparkd import clock
+from sparkd.base import clock
 from sparkd.model.config import Cluster, Deployment, Node
 from sparkd.model.decision import Phase, State, Watch
 from sparkd.model.machine import Boot, DockerUnit

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import anyio
 
-from sparkd.daemon import _until_told_to_end
-from sparkd.service import Service
+from sparkd.daemon.run import _until_told_to_end
+from sparkd.daemon.service import Service
 
 
 class Slow:

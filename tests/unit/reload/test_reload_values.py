@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sparkd import difference
+from sparkd.daemon.reload import entries, refusals
+from sparkd.fleet.roster import may_run, roster
 from sparkd.model.config import (
     BrokenDeployment,
     Cluster,
@@ -24,8 +25,7 @@ from sparkd.model.config import (
 )
 from sparkd.model.decision import Phase, State
 from sparkd.model.view import Change, Pending
-from sparkd.reloading import entries, refusals
-from sparkd.roster import may_run, roster
+from sparkd.reporting import config_changes
 
 NODES = {
     "spark1": Node(name="spark1", address="local", data_address="10.0.0.1"),
@@ -54,7 +54,7 @@ def test_every_changed_key_with_both_values() -> None:
         container=ContainerSpec(mounts=(Mount(source="/m", target="/m"),)),
         policy=Policy(period=9.0),
     )
-    assert difference.of_deployments(DS4, after) == (
+    assert config_changes.of_deployments(DS4, after) == (
         Change("args.dtype", "auto", None),
         Change("args.kv-cache-dtype", None, "fp8"),
         Change("args.max-model-len", "8192", "4096"),
@@ -70,7 +70,7 @@ def test_secrets_are_shown_as_references_and_never_as_values() -> None:
         secrets={"HF_TOKEN": "/etc/sparkd/hf2"},
         args={**DS4.args, "api-key": "mnopqr", "max-num-batched-tokens": 2048},
     )
-    shown = {one.key: (one.before, one.after) for one in difference.of_deployments(DS4, after)}
+    shown = {one.key: (one.before, one.after) for one in config_changes.of_deployments(DS4, after)}
     assert shown == {
         "args.api-key": (None, "<redacted>"),
         "args.max-num-batched-tokens": (None, "2048"),
@@ -81,13 +81,13 @@ def test_secrets_are_shown_as_references_and_never_as_values() -> None:
 
 def test_the_address_of_a_hook_is_one_too() -> None:
     hooked = replace(CLUSTER, notify=Notify(webhook=Webhook(url="https://hooks.example/T0/B0/secret")))
-    assert difference.of_clusters(CLUSTER, hooked) == (Change("notify.webhook.url", None, "<redacted>"),)
+    assert config_changes.of_clusters(CLUSTER, hooked) == (Change("notify.webhook.url", None, "<redacted>"),)
 
 
 def test_changes_in_words() -> None:
     changes = [Change("a", "1", "2"), Change("b", None, "x"), Change("c", "y", None), Change("d", "0", "9")]
-    assert difference.said(changes[:2]) == "a 1 -> 2, b (none) -> x"
-    assert difference.said(changes) == "a 1 -> 2, b (none) -> x, c y -> (none) and 1 more"
+    assert config_changes.said(changes[:2]) == "a 1 -> 2, b (none) -> x"
+    assert config_changes.said(changes) == "a 1 -> 2, b (none) -> x, c y -> (none) and 1 more"
 
 
 # ---------------------------------------------------------------------------------------------------------- refusals

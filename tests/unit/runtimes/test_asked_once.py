@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sparkd.asking import Asking
+from sparkd.background.parser_interview import Asking
 from sparkd.model.config import Deployment
 from sparkd.model.engine_key import EngineKey
 from sparkd.observe import NodeAccess

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkd.engines.program import command, paths
+from sparkd.commandline.engine_program import command, paths
 from sparkd.model.config import ContainerSpec, Deployment, Mount
 from sparkd.node.shebang import interpreter
 from sparkd.runtimes.engine_python import carrying

@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from sparkd import bounds as stream_bounds
+from sparkd.base import bounded_bytes as stream_bounds
 from sparkd.runtimes.logs import HEADER, MAX_LINE, LogLine, lines
 
 STAMP = b"2026-11-27T03:00:30.5Z "

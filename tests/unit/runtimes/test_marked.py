@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparkd import marked
 from sparkd.node import procfs
+from sparkd.reporting import marked_processes
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def child(mark: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_nobody_else_is_ended(child: subprocess.Popen[bytes]) -> None:
-    assert marked.end_marked(f"MARK={uuid.uuid4().hex}".encode()) == 0
+    assert marked_processes.end_marked(f"MARK={uuid.uuid4().hex}".encode()) == 0
     assert child.poll() is None
 
 
@@ -46,5 +46,5 @@ def test_one_that_shows_no_environment_yet_is_looked_at_again(
         return read(path, limit)
 
     monkeypatch.setattr(procfs, "read", reading)
-    assert marked.end_marked(f"MARK={mark}".encode()) == 1
+    assert marked_processes.end_marked(f"MARK={mark}".encode()) == 1
     assert child.wait(10) == -9

@@ -16,7 +16,7 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from sparkd.errors import DockerError, DockerRefused
+from sparkd.base.errors import DockerError, DockerRefused
 from sparkd.model.engine_key import EngineKey
 from sparkd.runtimes import connection, containers, docker
 from sparkd.runtimes.docker import DockerRuntime

@@ -17,10 +17,10 @@ import anyio
 import pytest
 from shim_ranks import alive, command, ended, kill, only, rank, says, shim_pid, started, state_of, until
 
-from sparkd.errors import DockerError, DockerRefused
+from sparkd.base.errors import DockerError, DockerRefused
 from sparkd.model.config import LogLimit
 from sparkd.runtimes import shim_log, shim_main, shim_record
-from sparkd.runtimes.refusals import reason
+from sparkd.runtimes.docker_refusals import reason
 from sparkd.runtimes.shim import ShimRuntime
 
 ORPHAN = """

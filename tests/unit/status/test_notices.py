@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from status_world import NOW, SERVING, WALL, container, node, view
 
-from sparkd.metrics import Counters
 from sparkd.model.config import BrokenDeployment, Notify
 from sparkd.model.decision import Cause, Decision, Failure, FailureClass, Hold, Intent, Phase, State, Watch
 from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Snapshot, Unknown
-from sparkd.notify import Notification, Notifier, edges
-from sparkd.status import status
+from sparkd.reporting.metrics import Counters
+from sparkd.reporting.notices import Notification, Notifier, edges
+from sparkd.reporting.status import status
 
 FAILURE = Failure(14, FailureClass.TRANSIENT, "rank-gone", "rank 1 is gone", NOW, WALL)
 LOST = Outage(NOW - 5, WALL - 5, 14, "rank-gone", "rank 1 is gone", "transient")

@@ -9,6 +9,7 @@ import pytest
 
 from sparkd.act.cleanup import MAX_NAMES, batched
 from sparkd.act.hands import ActionFailed, Hands
+from sparkd.base.redact import Redactor
 from sparkd.facts import FactError, boot
 from sparkd.hosts import LocalHost, Sockets
 from sparkd.hosts.client import NodeClient
@@ -18,7 +19,6 @@ from sparkd.model.decision import State
 from sparkd.model.snapshot import Unknown
 from sparkd.observe import NodeAccess, Observer
 from sparkd.observe.nodes import NodeLook
-from sparkd.redact import Redactor
 from sparkd.runtimes.docker import DockerRuntime
 
 BOOT = "boot_id b\npid1_ticks 1\nuptime_s {}\nhostname h\nclk_tck 100\nnow {}\n"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from status_world import NOW, SERVING, WALL
 
 from sparkd.model.outage import Outage
-from sparkd.outages import as_json, listing
+from sparkd.reporting.outage_list import as_json, listing
 
 LOST = Outage(NOW - 600, WALL - 600, 14, "exit-137", "rank 1 is gone", "transient", starts=2, unread_s=60.0)
 OVER = replace(LOST, ended=NOW - 300, ended_wall=WALL - 300, answered=16)

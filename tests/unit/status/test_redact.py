@@ -15,6 +15,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
+from sparkd.base.redact import Redactor, last_words, log_line
 from sparkd.model.action import SendCanary
 from sparkd.model.config import Deployment
 from sparkd.model.hiding import BY_NAME
@@ -22,7 +23,6 @@ from sparkd.model.secret import HIDDEN, is_secret
 from sparkd.model.secret_text import hidden
 from sparkd.model.snapshot import Canary, Outcome
 from sparkd.model.spellings import spellings
-from sparkd.redact import Redactor, last_words, log_line
 
 
 def redactor(folder: Path, value: str) -> Redactor:

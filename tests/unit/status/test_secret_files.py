@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sparkd import secret_files
 from sparkd.act.containers import start
 from sparkd.act.hands import ActionFailed, Hands
+from sparkd.base import secret_files
+from sparkd.base.secret_files import MAX_BYTES, SecretUnread, read, unread
 from sparkd.model.action import StartRanks
 from sparkd.model.config import Cluster, Deployment, Node
-from sparkd.secret_files import MAX_BYTES, SecretUnread, read, unread
 
 
 def folder(path: Path) -> None:

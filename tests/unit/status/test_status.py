@@ -17,7 +17,7 @@ from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Canary, Container, Snapshot, Unknown
 from sparkd.model.view import DaemonFacts, eta_s, node_since, stage_seconds
 from sparkd.model.words import AWAITED, awaited, duration, headline, rfc3339
-from sparkd.status import status
+from sparkd.reporting.status import status
 
 
 def only(found: dict[str, Any]) -> dict[str, Any]:

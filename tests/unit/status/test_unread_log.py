@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sparkd.errors import DockerMute, DockerRefused
-from sparkd.rank_logs import _unread
+from sparkd.base.errors import DockerMute, DockerRefused
+from sparkd.daemon.rank_logs import _unread
 
 
 def test_a_rank_that_was_just_taken_down_says_where_its_log_is() -> None:

@@ -1,0 +1,1 @@
+"""The daemon: the parts wired together, reloaded, and as its API sees them."""

@@ -1,0 +1,126 @@
+"""Configuration and journal -> what there is to supervise: by which file, as started how, decided what, wanted what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from sparkd.base import clock
+from sparkd.decide.standing import woken
+from sparkd.fleet.roster import Roster, may_run, roster
+from sparkd.journal import UNREAD, Journal, JournalError
+from sparkd.model.config import Config, Deployment, as_started
+from sparkd.model.decision import ASK_ENGINE, Intent, Phase, State, Watch
+from sparkd.model.view import Pending
+from sparkd.reporting.metrics import Counters
+
+log = structlog.get_logger("sparkd")
+
+
+@dataclass(slots=True)
+class Ledger:
+    config: Config
+    journal: Journal
+    counters: Counters
+    states: dict[str, State] = field(default_factory=dict)
+    intents: dict[str, Intent] = field(default_factory=dict)
+    roster: Roster = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.roster = roster(self.config, {})
+
+    async def load(self) -> None:
+        """Bring back what was decided and wanted before; every deployment begins by looking (rule 5)."""
+        states = await self._remembered()
+        kept = {name: state.started for name, state in states.items() if state.started is not None}
+        self.roster = roster(self.config, kept)
+        await self._welcome(states)
+        if self.journal.unsaid:
+            await self._nobody_knows()
+
+    async def _nobody_knows(self) -> None:
+        """A deployment of which nothing is written may have been stopped by a person as well (rule 8)."""
+        written = await self.journal.load_intents()
+        for name in self.intents.keys() - written.keys():
+            self.intents[name] = replace(UNREAD, wanted=self.intents[name].wanted)
+            try:
+                await self.journal.save_intent(name, self.intents[name])
+            except JournalError as error:
+                log.warning("not written down", deployment=name, why=str(error))
+
+    async def reload(self, config: Config, busy: Collection[str]) -> list[str]:
+        """Go on with another configuration. What may be running stays, whatever became of its file; returns what went."""
+        kept = {name: one for name, one in self.roster.wanted.items() if self._may_run(name, busy)}
+        self.config, self.roster = config, roster(config, kept)
+        gone = [name for name in self.states if name not in self.roster.wanted]
+        for name in gone:
+            del self.states[name], self.intents[name]
+        await self._welcome(await self._remembered())
+        return gone
+
+    async def _remembered(self) -> dict[str, State]:
+        states = await self.journal.load_states()
+        return {name: _woken(state, self.config.cluster.nodes) for name, state in states.items()}
+
+    async def _welcome(self, states: Mapping[str, State]) -> None:
+        """Deployments that are new here begin with what was decided and wanted of them before."""
+        intents = await self.journal.load_intents()
+        for name, deployment in self.roster.wanted.items():
+            if name not in self.states:
+                self.states[name] = state = states.get(name) or _woken(State(), ())
+                # Started and never stopped: an `autostart` that was taken back since must not stop it.
+                up = deployment.autostart or state.started is not None
+                self.intents[name] = intents.get(name) or Intent(wanted="up" if up else "stopped")
+                down = sum(out.down_s(0.0) for of, out in self.journal.outages() if of == name and not out.asked)
+                self.counters.know(name, down)
+
+    # ---------------------------------------------------------------------------------------------------------- running
+
+    def running(self, name: str) -> Deployment:
+        """The deployment as it was started, as long as anything of it may run."""
+        return as_started(self.states[name].started, self.roster.wanted[name])
+
+    def judged(self, name: str) -> Deployment:
+        """What the checks look at: while ranks may run, what they were started with; else what the next start goes by."""
+        return self.running(name) if self.states[name].phase in ASK_ENGINE else self.roster.wanted[name]
+
+    def pending(self, name: str) -> Pending:
+        """What its file says by now, beside what may be running."""
+        return self.roster.pending(name, self.states[name])
+
+    def looked_for(self) -> list[Deployment]:
+        """Everything as it runs; where the next start may be near and by another file, that too."""
+        running = {name: self.running(name) for name in self.roster.wanted}
+        others = (one for name, one in self.roster.wanted.items() if one is not running[name])
+        return [*running.values(), *(one for one in others if self.states[one.name].phase not in ASK_ENGINE)]
+
+    def nodes_in_use(self) -> dict[str, str]:
+        """Node -> a deployment that was started there and has not been stopped since."""
+        started = [(name, state.started) for name, state in self.states.items() if state.started is not None]
+        return {node: name for name, deployment in started for node in deployment.nodes}
+
+    def _may_run(self, name: str, busy: Collection[str]) -> bool:
+        return may_run(self.states[name]) or name in busy
+
+    def stopped_without_a_file(self, busy: Collection[str]) -> list[str]:
+        """Without a usable file a deployment goes on as it is, until nothing of it runs. `busy` have an action under way."""
+        return [name for name in self.roster.fileless if not self._may_run(name, busy)]
+
+    def drop(self, name: str) -> None:
+        """Nothing of it runs, and there is no usable file by which it could be started."""
+        self.roster = self.roster.without(name)
+        del self.states[name], self.intents[name]
+
+
+def _woken(state: State, nodes: Collection[str]) -> State:
+    """The same, for this configuration: nodes that are not configured cannot be looked at."""
+    started = state.started if state.started is not None and set(state.started.nodes) <= set(nodes) else None
+    return woken(replace(state, started=started), clock.now())
+
+
+def durable(state: State) -> State:
+    """What is worth a write: everything but the clocks of health, the words, and when a hold is looked at again."""
+    retry_at = None if state.phase is Phase.HELD else state.retry_at
+    return replace(state, watch=Watch(), looked_at=None, sentence="", reason="", retry_at=retry_at)

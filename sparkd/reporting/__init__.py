@@ -1,0 +1,1 @@
+"""What people, scripts and Prometheus are told: status, metrics, notices."""

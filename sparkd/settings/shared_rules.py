@@ -1,0 +1,153 @@
+"""Rules that sparkd.yaml and deployment files share: values of the right type -> what is still wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from sparkd.base.did_you_mean import closest
+from sparkd.model.check import CODES
+from sparkd.model.config import Policy
+from sparkd.model.size import parse_size
+from sparkd.settings.shape import Finding
+from sparkd.settings.tree import Path
+
+PORT = (1, 65535)
+RANGES = {"port": PORT, "master_port": PORT, "jitter": (0, 1)}
+_DURATION_PAIRS = (("suspect_after", "stalled_after"), ("stalled_after", "busy_after"))
+MOST = 1_000_000_000
+"""Of any duration or count: 31 years. Beyond it clocks and C libraries overflow."""
+CHECK_LEVELS = ("off", "warn", "fail")
+WORDS: dict[Path, tuple[str, ...]] = {
+    ("policy", "drift"): ("off", "warn", "refuse"),
+    ("cleanup", "remove_strays"): ("own", "holders", "never"),
+    ("hardware",): ("gb10", "gpu", "cpu"),
+    ("warmup", "api"): ("chat", "completions"),
+    ("memory", "gate"): ("auto", "off"),
+    ("memory", "reads"): ("free", "available"),
+    ("container", "network"): ("host",),
+    ("container", "ipc"): ("host", "private"),
+    ("container", "gpus"): ("all",),
+}
+"""Keys that take one of a few words."""
+
+
+def choice(path: Path, value: object, allowed: Iterable[str]) -> Iterator[Finding]:
+    """One of a few words."""
+    allowed = tuple(allowed)
+    if value not in allowed:
+        meant = closest(str(value), allowed) or " or ".join(allowed)
+        yield Finding(path, f"`{value}` means nothing here", f"write {meant}")
+
+
+def word(path: Path, value: object) -> Iterator[Finding]:
+    """One of the key's own few words."""
+    yield from choice(path, value, WORDS[path])
+
+
+def name(path: Path, value: str, pattern: str, what: str) -> Iterator[Finding]:
+    if not re.fullmatch(pattern, value):
+        yield Finding(path, f"`{value}` is no {what}", _NAME_FIX)
+
+
+NODE_NAME = r"[A-Za-z0-9][A-Za-z0-9.-]{0,62}"
+SMALL_NAME = r"[a-z0-9][a-z0-9-]{0,40}"
+_NAME_FIX = "use small letters, digits and dashes, beginning with a letter or digit, at most 41"
+
+
+def absolute(path: Path, value: str | None) -> Iterator[Finding]:
+    """A path that means the same on every node and for every user."""
+    if value is None:
+        return
+    if value.startswith("~"):
+        yield Finding(path, f"`{value}`: which node's home?", "write the path from `/`")
+    elif "$" in value:
+        yield Finding(path, f"`{value}`: no shell expands it", "write the path from `/`")
+    elif not value.startswith("/"):
+        yield Finding(path, f"`{value}` is relative: to which node's folder?", "write the path from `/`")
+    elif ".." in value.split("/"):
+        yield Finding(path, f"`{value}` goes through `..`", "write the path without it")
+
+
+def literal(path: Path, value: object) -> Iterator[Finding]:
+    """A value that is handed on as it is, though it looks as if a shell should expand it."""
+    if isinstance(value, str) and re.match(r"~(/|$)|\$\{?HOME\b", value):
+        yield Finding(path, f"`{value}` would be passed as it is: no shell expands it", "write the path from `/`")
+
+
+def size(path: Path, value: str | None) -> Iterator[Finding]:
+    if value is None:
+        return
+    try:
+        parse_size(value)
+    except ValueError:
+        yield Finding(path, f"`{value}` is no size", "write a number with a unit, like 64g or 512MiB")
+
+
+def numbers(value: Any, path: Path = ()) -> Iterator[Finding]:
+    """Every number of a configuration is more than nothing, ports and fractions have their ranges."""
+    if is_dataclass(value):
+        for field in fields(value):
+            yield from numbers(getattr(value, field.name), (*path, field.name))
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from numbers(inner, (*path, key)) if is_dataclass(inner) else ()
+    elif isinstance(value, tuple):
+        for index, inner in enumerate(value):
+            yield from numbers(inner, (*path, index)) if not isinstance(inner, Mapping) else ()
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _number(path, value)
+
+
+def _number(path: Path, value: float) -> Iterator[Finding]:
+    low, high = RANGES.get(str(path[-1]), (None, None))
+    if low is not None and high is not None:
+        if not low <= value <= high:
+            yield Finding(path, f"{value:g} is out of range", f"write a number from {low} to {high}")
+    elif value <= 0:
+        yield Finding(path, f"{value:g} is not more than 0", "write a number above 0")
+    elif value > MOST:
+        yield Finding(path, f"{value:g} is more than anything here can mean", f"write a number up to {MOST}")
+
+
+def policy(path: Path, value: Policy) -> Iterator[Finding]:
+    yield from word((*path, "drift"), value.drift)
+    for sooner, later in _DURATION_PAIRS:
+        first, second = getattr(value, sooner), getattr(value, later)
+        if first > second > 0:
+            yield Finding(
+                (*path, sooner), f"{first:g} s is after `{later}` ({second:g} s)", f"write at most {second:g}"
+            )
+    if value.backoff.first > value.backoff.max > 0:
+        found = f"{value.backoff.first:g} s is more than `max` ({value.backoff.max:g} s)"
+        yield Finding((*path, "backoff", "first"), found, f"write at most {value.backoff.max:g}")
+
+
+def checks(path: Path, values: Mapping[str, str]) -> Iterator[Finding]:
+    """A level for a check that does not exist would be silently without effect."""
+    for code, level in values.items():
+        if code not in CODES:
+            near = closest(code, CODES)
+            fix = f"did you mean `{near}`?" if near else "sparkd check --list shows them"
+            yield Finding((*path, code), f"there is no check `{code}`", fix)
+        yield from choice((*path, code), level, CHECK_LEVELS)
+
+
+def keys(path: Path, value: Mapping[str, Any], known: Iterable[str], suggest: Callable[..., str]) -> Iterator[Finding]:
+    """Unknown keys of a mapping that has no dataclass of its own."""
+    known = tuple(known)
+    for key in value:
+        if key not in known:
+            yield Finding((*path, key), f"unknown key `{key}`", suggest(key, known))
+
+
+def duplicates(named: Iterable[tuple[Path, str | None]], what: str) -> Iterator[Finding]:
+    """The same value twice where each must be another's."""
+    first: dict[str, Path] = {}
+    for path, value in named:
+        if value is not None and value in first:
+            yield Finding(path, f"`{value}` is already the {what} of `{first[value][-2]}`", "every node has its own")
+        elif value is not None:
+            first[value] = path
