@@ -11,9 +11,8 @@ from typing import Any
 import structlog
 from anyio.abc import TaskGroup
 
-from sparkd.act.canary import measure
-from sparkd.act.hands import Hands
 from sparkd.background.drift_events import Telling
+from sparkd.background.engine_port import EnginePort
 from sparkd.background.engine_words import Hearing
 from sparkd.background.known_good_store import NotRead, Record, Store
 from sparkd.background.parser_interview import Asking, beside
@@ -248,21 +247,21 @@ def drifter(
     owner: str,
     ledger: Ledger,
     state: Path,
-    hands: Callable[[str], Hands],
+    engines: EnginePort,
     happened: Callable[[str, str, str, str], Awaitable[None]],
     journal: Journal,
 ) -> Drifter:
     """All parts of it. `state`: the daemon's own folder; `happened`: writes deployment, kind, sentence, reason into `journal`."""
 
     async def ask(name: str) -> Canary:
-        return await measure(hands(name), ledger.states[name].generation, MEASURE_S)
+        return await engines.measure(name, ledger.states[name].generation, MEASURE_S)
 
     async def recorded(name: str, record: Record) -> None:
         why = "blessed" if record.pinned else "it has answered for a while"
         await happened(name, KIND, f"generation {record.generation} is recorded as known-good: {why}", KIND)
 
     store = Store(state / KIND)
-    hearing = Hearing(surveyor.access, hands)
+    hearing = Hearing(surveyor.access, engines)
     telling = Telling(happened, lambda name: journal.last(name, EVENT))
     return Drifter(surveyor, owner, ledger, store, Recording(store, ask, recorded), hearing, asking, telling)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -11,8 +11,7 @@ from typing import Any
 import anyio
 
 from sparkd import http
-from sparkd.act.canary import key
-from sparkd.act.hands import ActionFailed, Hands
+from sparkd.background.engine_port import EnginePort
 from sparkd.base import bounded_bytes, clock
 from sparkd.base.errors import SparkdError
 from sparkd.base.unread import bounded
@@ -36,7 +35,7 @@ Words = dict[str, dict[str, Any]]
 @dataclass(slots=True)
 class Hearing:
     access: Mapping[str, NodeAccess]
-    hands: Callable[[str], Hands]
+    engines: EnginePort
 
     async def words(self, scene: Scene) -> dict[tuple[str, str], Words | Unknown]:
         """(node, owner of the main process) -> its words, or why they could not be read. Never raises."""
@@ -89,10 +88,7 @@ class Hearing:
         """Each page on its own: most engines do not have all of them, and a late one costs itself alone. `rest`: those that
         say something that cannot be read."""
         deployment, engine = scene.deployment, ENGINES[scene.deployment.engine]
-        try:
-            token = await key(self.hands(deployment.name))
-        except ActionFailed:
-            token = None  # then the page that wants it says nothing
+        token = await self.engines.key(deployment.name)
 
         async def page(path: str) -> None:
             try:

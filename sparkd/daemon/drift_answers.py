@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sparkd import drift
 from sparkd.api import Conflict, NotFound, Unread, Unwritable
@@ -19,31 +19,40 @@ from sparkd.comparing.sides import unsaid
 from sparkd.drift import between
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.report import Drift
+from sparkd.model.config import Deployment
 from sparkd.model.decision import Phase
 from sparkd.model.snapshot import Snapshot, Unknown
 from sparkd.model.words import rfc3339
-
-if TYPE_CHECKING:
-    from sparkd.loop.supervisor import Supervisor
 
 Json = Mapping[str, Any]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Drifts:
-    supervisor: Supervisor
-    name: str
+class Looks(Protocol):
+    """The loop's looks at the nodes."""
 
     @property
-    def _drifter(self) -> Drifter:
-        return self.supervisor.drifter
+    def snapshot(self) -> Snapshot | None: ...
+
+    async def readable_soon(self, deployment: Deployment) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Drifts:
+    name: str
+    drifter: Drifter
+    looks: Looks
+
+    @property
+    def _wanted(self) -> Deployment:
+        """As its file says."""
+        return self.drifter.ledger.roster.wanted[self.name]
 
     async def drift(self, against: str | None) -> Json:
         """Raises NotFound where there is nothing to compare with, Conflict before the first look."""
         try:
             with _readable():
-                found = await self._drifter.drift(self.name, await self._seen(), against)
+                found = await self.drifter.drift(self.name, await self._seen(), against)
         except NothingToCompare as nothing:
             refusal = NotFound if nothing.named else Conflict
             raise refusal(nothing.text, nothing.fix) from nothing
@@ -52,11 +61,10 @@ class Drifts:
     async def build(self) -> Json:
         """How the image was built, as its own file on each node says, and in what they differ. Raises Conflict where
         there is no image, and before the first look."""
-        supervisor, name = self.supervisor, self.name
-        if supervisor.deployments[name].image is None:
+        deployment, name = self._wanted, self.name
+        if deployment.image is None:
             raise Conflict(f"{name} runs from no image that could say how it was built", f"sparkd ctl drift {name}")
-        deployment, seen = supervisor.deployments[name], await self._seen()
-        scene = await self._drifter.scene(deployment, seen, keep=False)
+        scene = await self.drifter.scene(deployment, await self._seen(), keep=False)
         said = {node: scene.answer(metadata(deployment, node)) for node in deployment.nodes}
         read = {node: values(text) if isinstance(text, str) else None for node, text in said.items()}
         forms = (
@@ -76,7 +84,7 @@ class Drifts:
 
     async def hashes(self) -> Json:
         """How far the weights are hashed on each node, which they go on with. Raises Conflict before the first look."""
-        found = await self._drifter.hashed(self.name, await self._seen())
+        found = await self.drifter.hashed(self.name, await self._seen())
         read = {node: one for node, one in found.items() if not isinstance(one, Unknown)}
         return {
             "schema": 1,
@@ -91,7 +99,7 @@ class Drifts:
 
     async def listing(self) -> Json:
         """Raises Unread, as all that is asked about records."""
-        store = self._drifter.store
+        store = self.drifter.store
         with _readable():
             kept = await store.kept(self.name)
         records = [one for one in kept.values() if isinstance(one, Record)]
@@ -101,14 +109,13 @@ class Drifts:
 
     async def show(self, generation: int) -> Json:
         record = await self._record(generation)
-        store = self._drifter.store
+        store = self.drifter.store
         try:
             text = await store.text(record)
         except OSError as error:
             raise NotFound(f"the record of generation {generation} cannot be read: {error}") from error
         source = await store.source(record)
-        file = self.supervisor.deployments[self.name].file
-        return {"schema": 1, **record.as_json(), "text": text, "deployment_file": source, "file": file}
+        return {"schema": 1, **record.as_json(), "text": text, "deployment_file": source, "file": self._wanted.file}
 
     async def apart(self, before: int, after: int) -> Json:
         """Raises NotFound for one that is not recorded."""
@@ -128,8 +135,8 @@ class Drifts:
         if generation is not None:
             known = await self._record(generation)
             record = replace(known, pinned=True, note=note or known.note)
-            await self._kept(self._drifter.store.write(record))
-            await self._drifter.recording.recorded(self.name, record)
+            await self._kept(self.drifter.store.write(record))
+            await self.drifter.recording.recorded(self.name, record)
             return {"schema": 1, **record.as_json(), "not_read": []}
         record, not_read = await self._bless_now(note)
         return {"schema": 1, **record.as_json(), "not_read": not_read}
@@ -146,21 +153,21 @@ class Drifts:
 
     async def _bless_now(self, note: str) -> tuple[Record, list[str]]:
         """The record, and what of the ranks could not be read and is not in it."""
-        supervisor, name = self.supervisor, self.name
-        state, running = supervisor.states[name], supervisor.ledger.running(name)
+        name, ledger = self.name, self.drifter.ledger
+        state, running = ledger.states[name], ledger.running(name)
         if state.phase is not Phase.SERVE or state.watch.alarmed:
             fix = f"bless an earlier one: sparkd ctl known-good list {name}"
             raise Conflict(f"{name} does not serve well now: {state.sentence or state.phase}", fix)
-        seen = live(await self._drifter.scene(running, await self._seen()))
+        seen = live(await self.drifter.scene(running, await self._seen()))
         if not seen.whole:
             unread = "; ".join(f"{node}: {why}" for node, why in seen.unread.items()) or "not all of its ranks run"
             raise Conflict(f"{name} cannot be read whole now ({unread})", "ask again in a moment")
-        wanted, keep = supervisor.deployments[name], self._drifter.recording.keep
-        record = await self._kept(keep(running, state.generation, seen, wanted, note or None, pinned=True))
+        keep = self.drifter.recording.keep
+        record = await self._kept(keep(running, state.generation, seen, self._wanted, note or None, pinned=True))
         return record, list(unsaid(seen))
 
     async def _record(self, generation: int) -> Record:
-        store = self._drifter.store
+        store = self.drifter.store
         with _readable():
             kept = await store.kept(self.name)
         found = kept.get(generation)
@@ -176,8 +183,8 @@ class Drifts:
 
     async def _seen(self) -> Snapshot:
         """A look after which every node could be asked, where that comes soon."""
-        await self.supervisor.readable_soon(self.supervisor.deployments[self.name])
-        seen = self.supervisor.snapshot
+        await self.looks.readable_soon(self._wanted)
+        seen = self.looks.snapshot
         if seen is None:
             raise Conflict(
                 f"{self.name} cannot be compared before the first look at its nodes", "ask again in a moment"

@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 
 from sparkd.base import clock, files
 from sparkd.base.errors import DockerRefused, SparkdError
 from sparkd.base.redact import Redactor
-from sparkd.loop.supervisor import Supervisor
-from sparkd.model.snapshot import Container
+from sparkd.model.config import Deployment
+from sparkd.model.snapshot import Container, Snapshot
+from sparkd.observe import NodeAccess
 from sparkd.runtimes.logs import LogLine
 from sparkd.runtimes.runtime import Runtime
 
 
+class Running(Protocol):
+    """What is known of the ranks that run, and work beside the loop."""
+
+    @property
+    def access(self) -> Mapping[str, NodeAccess]: ...
+
+    @property
+    def snapshot(self) -> Snapshot | None: ...
+
+    def background(self, work: Callable[[], Awaitable[None]]) -> AbstractAsyncContextManager[None]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class RankLogs:
-    supervisor: Supervisor
+    deployment: Deployment
+    """As it was started."""
+    running: Running
 
-    async def lines(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:
+    async def lines(self, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:
         """The last `tail` lines of every rank in order of time, then, with `follow`, what comes."""
-        deployment = self.supervisor.ledger.running(name)
-        redact = await files.aside(partial(Redactor.of, deployment))
-        ranks = self._ranks(name)
+        name = self.deployment.name
+        redact = await files.aside(partial(Redactor.of, self.deployment))
+        ranks = self._ranks()
         found: list[tuple[float, int, str, LogLine]] = []
         for node, container in ranks:
             try:
@@ -44,7 +59,7 @@ class RankLogs:
                 yield shown
 
     def _runtime(self, node: str, container: Container) -> Runtime:
-        return self.supervisor.access[node].runtimes[container.runtime]
+        return self.running.access[node].runtimes[container.runtime]
 
     async def _follow(self, ranks: list[tuple[str, Container]], redact: Redactor) -> AsyncIterator[Mapping[str, Any]]:
         send, receive = anyio.create_memory_object_stream[Mapping[str, Any]](1000)
@@ -63,18 +78,18 @@ class RankLogs:
                 for node, container in ranks:
                     group.start_soon(one, node, container)
 
-        async with self.supervisor.background(all_of_them), receive:
+        async with self.running.background(all_of_them), receive:
             async for shown in receive:
                 yield shown
 
-    def _ranks(self, name: str) -> list[tuple[str, Container]]:
+    def _ranks(self) -> list[tuple[str, Container]]:
         """The newest container of each rank, running or not."""
         newest: dict[int, tuple[str, Container]] = {}
-        nodes = self.supervisor.snapshot.nodes if self.supervisor.snapshot is not None else {}
+        nodes = self.running.snapshot.nodes if self.running.snapshot is not None else {}
         for node, view in nodes.items():
-            for container in view.ranks if node in self.supervisor.access else ():
+            for container in view.ranks if node in self.running.access else ():
                 known = newest.get(container.rank)
-                ours = container.deployment == name
+                ours = container.deployment == self.deployment.name
                 if ours and (known is None or container.generation > known[1].generation):
                     newest[container.rank] = (node, container)
         return [newest[rank] for rank in sorted(newest)]

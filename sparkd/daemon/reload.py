@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 
 from sparkd.base import clock
 from sparkd.base.errors import ConfigError, Problem
 from sparkd.daemon.links import Connections
+from sparkd.fleet.ledger import Ledger
 from sparkd.fleet.load_config import NotLoaded
 from sparkd.fleet.roster import Roster
 from sparkd.journal import Event
-from sparkd.loop.supervisor import Supervisor
 from sparkd.model.config import Cluster, Config, Deployment
 from sparkd.model.view import Change, Pending
 from sparkd.reporting import config_changes
@@ -57,12 +57,26 @@ class Reloaded:
         return {"sentence": self.sentence, "cluster": [asdict(one) for one in self.cluster], "deployments": entries}
 
 
+class Loop(Protocol):
+    """Who goes by the configuration."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+    @property
+    def between_looks(self) -> anyio.Lock: ...
+
+    async def reload(self, config: Config) -> None: ...
+
+
 @dataclass(slots=True)
 class Reloading:
     """Reads and applies, one at a time. `read` is None where the configuration does not come from files."""
 
     read: Read | None
-    supervisor: Supervisor
+    loop: Loop
+    told: Callable[[Event], Awaitable[None]]
+    """Journals what concerns no deployment alone."""
     connections: Connections
     notifier: Notifier
     problems: tuple[str, ...] = ()
@@ -86,7 +100,7 @@ class Reloading:
         config = await self.read()
         # Once begun it is finished: half a configuration is none.
         with anyio.CancelScope(shield=True):
-            async with self.supervisor.between_looks:
+            async with self.loop.between_looks:
                 reloaded = await self._apply(config)
             self.problems = ()
             details = reloaded.as_json()
@@ -94,13 +108,13 @@ class Reloading:
         return reloaded
 
     async def _apply(self, config: Config) -> Reloaded:
-        ledger = self.supervisor.ledger
+        ledger = self.loop.ledger
         before, known = ledger.config.cluster, ledger.roster
         problems = tuple(refusals(before, config.cluster, config.files[0], ledger.nodes_in_use()))
         if problems:
             raise ConfigError(problems)
         await self.connections.follow(config.cluster.nodes)
-        await self.supervisor.reload(config)
+        await self.loop.reload(config)
         if config.cluster.notify != before.notify:
             self.notifier.configure(config.cluster.notify)
         pending = {name: ledger.pending(name) for name in ledger.roster.wanted}
@@ -110,7 +124,7 @@ class Reloading:
 
     async def _journal(self, kind: str, sentence: str, by: str, message: str, data: Mapping[str, Any]) -> None:
         event = Event(at=clock.wall(), kind=kind, sentence=sentence, reason=kind, by=by, message=message, data=data)
-        await self.supervisor.chronicle.told(event)
+        await self.told(event)
 
 
 def refusals(before: Cluster, after: Cluster, file: str, in_use: Mapping[str, str]) -> Iterator[Problem]:

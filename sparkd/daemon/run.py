@@ -98,7 +98,9 @@ async def _main(config: Config, reach: Reach, journal: Journal, config_path: Pat
             await supervisor.ledger.load()
             await supervisor.drifter.count_on()
             read = None if config_path is None else partial(load_config.load, config_path)
-            service = Service(supervisor, notifier, Reloading(read, supervisor, connections, notifier))
+            service = Service(
+                supervisor, notifier, Reloading(read, supervisor, supervisor.chronicle.told, connections, notifier)
+            )
             await service.learn()
             watch = None if config_path is None else Watch(config_path, service, group)
             supervisor.published = _Published(service, watch).after_cycle

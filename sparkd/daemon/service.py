@@ -268,7 +268,7 @@ class Service:
 
     def drifts(self, name: str) -> Drifts:
         self._known(name)
-        return Drifts(self._supervisor, name)
+        return Drifts(name, self._supervisor.drifter, self._supervisor)
 
     async def cleanup(self, name: str, clean: bool) -> Mapping[str, Any]:
         try:
@@ -283,7 +283,7 @@ class Service:
 
     def logs(self, name: str, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:
         self._known(name)
-        return RankLogs(self._supervisor).lines(name, tail, follow)
+        return RankLogs(self._supervisor.ledger.running(name), self._supervisor).lines(tail, follow)
 
 
 def _cause(failure: Failure, state: State, saved: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:

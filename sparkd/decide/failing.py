@@ -39,13 +39,7 @@ def fail(
         exit_code=exit_code,
         evidence=evidence,
     )
-    failed = replace(
-        state,
-        failure=failure,
-        failures=state.failures + 1,
-        cause=cause,
-        stage=None,
-    )
+    failed = replace(state, failure=failure, failures=state.failures + 1, cause=cause, stage=None)
     if kind.cls is FailureClass.PERMANENT and (kind.proven or _repeated(state, failure)):
         decision = hold(case, failed, kind.cls, fact or kind.signature, text, kind.fix)
     elif kind.cls is FailureClass.RESOURCE:

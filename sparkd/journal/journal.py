@@ -8,34 +8,23 @@ back.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from sparkd.base.errors import SparkdError
 from sparkd.base.json_codec import Undecodable, decode, encode
-from sparkd.journal.damage import damage
+from sparkd.journal.disk import DISK_ERRORS, UNREAD, Disk
 from sparkd.journal.event import Event
-from sparkd.journal.file import is_corrupt
-from sparkd.journal.lock import AlreadyOwned, StateLock
+from sparkd.journal.lock import StateLock
 from sparkd.journal.moment import Moment, now
-from sparkd.journal.owner import owner_id
 from sparkd.journal.records import outages_from, state_from, state_text, with_outage
-from sparkd.journal.remembered import Memory, copied
-from sparkd.journal.rows import Batch, Rows
-from sparkd.journal.store import Store, read_copy, salvage
+from sparkd.journal.rows import Batch
+from sparkd.journal.store import Store
 from sparkd.journal.worker import NotAnswered, Worker
 from sparkd.model.decision import Intent, State
 from sparkd.model.outage import Outage
 
-log = structlog.get_logger("sparkd.journal")
-
-UNREAD = Intent(wanted="up", unread=True, by="sparkd")
-DISK_ERRORS = (OSError, sqlite3.Error, AlreadyOwned)
 STARTS_REMEMBERED = 10
 
 
@@ -61,35 +50,32 @@ class Journal:
     ) -> None:
         self.path = folder / "journal.db"
         self._deadline_s, self._retry_s, self._moment = deadline_s, retry_s, moment
-        self._lock = StateLock(folder)
-        self._store = Store(self.path, max_events, max_bytes)
-        self._memory = Memory()
-        self._worker = Worker(self._idle_s, self._write_pending)
-        self._loaded: Moment | None = None
-        self._trouble = ""
+        self._disk = Disk(Store(self.path, max_events, max_bytes), StateLock(folder), moment)
+        self._memory = self._disk.memory
+        self._worker = Worker(self._idle_s, self._disk.write_pending)
 
     @property
     def read_only(self) -> bool:
         """The disk is full, read-only or does not answer; supervision goes on, verbs are refused."""
-        return bool(self._trouble)
+        return bool(self._disk.trouble)
 
     @property
     def trouble(self) -> str:
         """Why it is read only, or nothing."""
-        return self._trouble
+        return self._disk.trouble
 
     def lock(self) -> None:
         """Own the state folder for the life of this process. Raises AlreadyOwned."""
-        self._lock.take()
+        self._disk.lock.take()
 
     # --------------------------------------------------------------------------------------------------- open and close
 
     async def open(self) -> None:
         """Read everything into memory. A damaged file is moved aside and history says so. Raises nothing."""
         try:
-            await self._worker.call(lambda job: self._load(), 10 * self._deadline_s)
+            await self._worker.call(lambda job: self._disk.load(), 10 * self._deadline_s)
         except (NotAnswered, *DISK_ERRORS) as error:
-            self._trouble = str(error)
+            self._disk.trouble = str(error)
             self._worker.poke()
             return
         await self._flush()
@@ -98,17 +84,17 @@ class Journal:
         """Write what is left, once more within the deadline, and end the thread."""
         await self._flush()
         try:
-            await self._worker.call(lambda job: self._store.close(), self._deadline_s)
+            await self._worker.call(lambda job: self._disk.store.close(), self._deadline_s)
         except (NotAnswered, *DISK_ERRORS) as error:
-            self._trouble = str(error)  # the next sparkd replays SQLite's own log
+            self._disk.trouble = str(error)  # the next sparkd replays SQLite's own log
         self._worker.stop(self._deadline_s)
-        self._lock.release()
+        self._disk.lock.release()
 
     async def owner(self) -> str:
         """This sparkd's own id, made once. Raises JournalError when there is none yet and it cannot be kept."""
         self._must_be_loaded()
         try:
-            return await self._worker.call(lambda job: self._owner(), 3 * self._deadline_s)
+            return await self._worker.call(lambda job: self._disk.owner(), 3 * self._deadline_s)
         except (NotAnswered, *DISK_ERRORS) as error:
             raise JournalError(f"no owner id can be read or kept in {self.path.parent}: {error}") from error
 
@@ -160,9 +146,9 @@ class Journal:
         text, before = json.dumps(encode(intent)), self._memory.rows.intents.get(name)
         try:
             await self._worker.call(
-                lambda job: self._write(Batch(intents={name: text}), job.wanted),
+                lambda job: self._disk.write(Batch(intents={name: text}), job.wanted),
                 3 * self._deadline_s,
-                undo=lambda: self._take_back(name, before),
+                undo=lambda: self._disk.take_back(name, before),
             )
         except (NotAnswered, *DISK_ERRORS) as error:
             raise JournalError(f"it cannot be written to {self.path}: {error}") from error
@@ -207,115 +193,30 @@ class Journal:
     async def _events(self, deployment: str | None, kind: str | None, limit: int, after_id: int) -> list[Event]:
         try:
             stored = await self._worker.call(
-                lambda job: self._store.history(deployment, kind, limit, after_id), self._deadline_s
+                lambda job: self._disk.store.history(deployment, kind, limit, after_id), self._deadline_s
             )
         except (NotAnswered, *DISK_ERRORS):
             stored = []  # what is still in memory is better than no answer
         return self._memory.merged(stored, deployment, kind, limit, after_id)
 
     async def _note(self, reason: str, name: str, sentence: str) -> None:
-        self._tell(reason, sentence, name)
+        self._disk.tell(reason, sentence, name)
         await self._flush()
 
     def _must_be_loaded(self) -> Moment:
-        if self._loaded is None:
-            raise JournalError(f"{self.path} could not be read: {self._trouble or 'it was not opened'}")
-        return self._loaded
+        if self._disk.loaded is None:
+            raise JournalError(f"{self.path} could not be read: {self._disk.trouble or 'it was not opened'}")
+        return self._disk.loaded
 
     async def _flush(self) -> None:
         """Wait for the disk once; a disk that is known to be bad is tried again by the thread, and nobody waits."""
-        if self._trouble:
+        if self._disk.trouble:
             return
         try:
-            await self._worker.call(lambda job: self._write_pending(), self._deadline_s)
+            await self._worker.call(lambda job: self._disk.write_pending(), self._deadline_s)
         except NotAnswered as error:
-            self._trouble = str(error)
+            self._disk.trouble = str(error)
             self._worker.poke()
 
-    # -------------------------------------------------------------------------------------------------- in the thread
-
     def _idle_s(self) -> float | None:
-        return self._retry_s if self._trouble else None
-
-    def _load(self) -> None:
-        loaded = self._moment()
-        try:
-            rows, recent = self._read(), self._store.history(None, None, 500, 0)
-        except DISK_ERRORS as error:
-            self._trouble = str(error)
-            rows, recent = read_copy(self.path) if self.path.exists() else (Rows(), [])
-        for told in damage(rows, self.path.name):
-            self._tell(*told)
-        self._memory.load(rows, recent)
-        self._memory.put(Batch(intents=dict.fromkeys(rows.lost.get("intents", ()), json.dumps(encode(UNREAD)))))
-        self._loaded = loaded
-
-    def _read(self) -> Rows:
-        try:
-            self._store.open()
-            return self._store.rows()
-        except sqlite3.DatabaseError as error:
-            if not is_corrupt(error):
-                raise
-            rows = self._replaced(error)
-        self._store.open()
-        self._store.write(copied(rows))
-        return replace(rows, mended={})  # told in the same sentence as the damage
-
-    def _replaced(self, error: sqlite3.DatabaseError) -> Rows:
-        """Move a damaged file aside, tell history, and give back what it still holds."""
-        aside = self._store.move_aside()
-        rows = salvage(aside, self.path)
-        kept = f"{len(rows.states)} states and {len(rows.intents)} intents could still be read"
-        said = f"{self.path.name} was damaged ({error}) and moved to {aside.name}; {kept}"
-        self._tell("journal-corrupt", said, moved_to=str(aside))
-        return rows
-
-    def _tell(self, reason: str, sentence: str, name: str = "", **data: str) -> None:
-        log.warning(sentence, reason=reason, **({"deployment": name} if name else {}))
-        at = self._moment().wall
-        said = Event(at=at, kind="journal", sentence=sentence, reason=reason, deployment=name, by="sparkd", data=data)
-        self._memory.add(said)
-
-    def _write_pending(self) -> None:
-        batch = self._memory.pending()
-        if self._trouble:
-            # An empty transaction proves nothing about the disk.
-            batch = replace(batch, meta={**batch.meta, "tried": str(self._moment().wall)})
-        while not batch.empty:
-            try:
-                self._write(batch)
-            except DISK_ERRORS as error:
-                self._trouble = str(error)
-                return
-            self._memory.written(batch)
-            self._trouble = ""
-            batch = self._memory.pending()
-
-    def _write(self, batch: Batch, keep: Callable[[], bool] = lambda: True) -> None:
-        try:
-            self._write_once(batch, keep)
-        except sqlite3.DatabaseError as error:
-            if not is_corrupt(error):
-                raise
-            self._replaced(error)
-            self._write_once(batch, keep)
-
-    def _write_once(self, batch: Batch, keep: Callable[[], bool]) -> None:
-        self._lock.follow()
-        if self._store.open():  # a new file, because the old one was taken away: all that is known goes in again
-            self._store.write(self._memory.known())
-        self._store.write(batch, keep)
-
-    def _take_back(self, name: str, before: str | None) -> None:
-        """The intent reached the disk after its verb was refused: what was wanted before is wanted still."""
-        self._memory.put(Batch(intents={name: before}))
-        self._write_pending()
-
-    def _owner(self) -> str:
-        known = self._memory.rows.meta.get("owner")
-        owner = owner_id(self.path.with_name("owner"), known)
-        if owner != known:
-            self._memory.put(Batch(meta={"owner": owner}))
-            self._write_pending()
-        return owner
+        return self._retry_s if self._disk.trouble else None

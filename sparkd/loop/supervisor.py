@@ -15,6 +15,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from sparkd.act.asked import AskedEngines
 from sparkd.act.hands import Hands
 from sparkd.background.checks_runner import Checker
 from sparkd.background.drift_watch import Drifter, drifter
@@ -82,7 +83,9 @@ class Supervisor:
         self.chronicle = Chronicle(journal, self.counters)
         state, surveyor = self.captures.parent, Surveyor(self.access, self.owner)
         asking = Asking(self.access, self.owner, state)
-        self.drifter = drifter(surveyor, asking, self.owner, self.ledger, state, self._hands, self._record, journal)
+        self.drifter = drifter(
+            surveyor, asking, self.owner, self.ledger, state, AskedEngines(self._hands), self._record, journal
+        )
         self.checker = Checker(surveyor, asking, self.owner, self.wake, self.drifter.before_start)
         self._observer = Observer(self.cluster, self.access, self.owner)
         self.in_flight = InFlight(self._hands, self._ended, self.wake)

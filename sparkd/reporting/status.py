@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sparkd.drift.difference import Severity
-from sparkd.engines import ENGINES
 from sparkd.model.check import Status
 from sparkd.model.config import BrokenDeployment, Deployment
 from sparkd.model.decision import Failure, FailureClass, Hold, Intent, Phase, State
 from sparkd.model.machine import Memory
-from sparkd.model.snapshot import Container, NodeView, Unknown
+from sparkd.model.snapshot import Unknown
 from sparkd.model.view import ClusterView, Pending, eta_s, stage_seconds
 from sparkd.model.words import awaited, headline, reasoned, rfc3339
 from sparkd.reporting import config_changes, outage_list
+from sparkd.reporting.rank_status import BRINGING_UP, NOT_LOOKED, moment, rank_status, seen
 
 Json = dict[str, Any]
 
 STARTING = (Phase.PRECHECK, Phase.CLEANUP, Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP)
 AT_REST = (Phase.STOPPED, Phase.HELD, Phase.BACKOFF)
-BRINGING_UP = (Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP)
 GONE = ("exited", "absent", "widowed", "stale")
 """Rank states that are proof against serving; `unknown` is none (rule 1: unknown is not dead)."""
-CONTAINER_WORDS = {"paused": "frozen", "created": "created", "restarting": "starting", "removing": "stopping"}
-NOT_LOOKED = Unknown(why="not looked at yet", since=0.0, code="unreadable")
 
 
 def status(view: ClusterView) -> Json:
@@ -42,18 +38,9 @@ def status(view: ClusterView) -> Json:
             "problems": list(view.daemon.problems),
         },
         "deployments": [deployment_status(view, deployment) for deployment in view.deployments],
-        "nodes": [node_status(view, name) for name in view.nodes or _seen(view)],
+        "nodes": [node_status(view, name) for name in view.nodes or seen(view)],
     }
     return found | {"verdict": headline(found)}
-
-
-def _seen(view: ClusterView) -> Mapping[str, NodeView]:
-    return view.snapshot.nodes if view.snapshot is not None else {}
-
-
-def _moment(view: ClusterView, at: float | None) -> str | None:
-    """A time on the daemon's clock as wall time, counted back from now: a stepped wall clock cannot bend it (F35)."""
-    return None if at is None else rfc3339(view.wall - (view.at - at))
 
 
 # -------------------------------------------------------------------------------------------------------- deployments
@@ -89,7 +76,7 @@ def _common(
         "wanted": intent.wanted,
         "phase": str(state.phase),
         "serving": serving,
-        "since": rfc3339(state.since_wall) if state.since_wall else _moment(view, state.since),
+        "since": rfc3339(state.since_wall) if state.since_wall else moment(view, state.since),
         "generation": state.generation,
         "profile": intent.profile or getattr(deployment, "profile", None),
         "sentence": reasoned(said, intent.message) if state.phase is Phase.PAUSED else said,
@@ -97,7 +84,7 @@ def _common(
         "hold": _hold(name, state.hold) if state.hold and _is_held(state) else None,
         "restart_pending": False,
         "pending": None,
-        "next": {"at": _moment(view, planned.at), "what": planned.what} if planned else None,
+        "next": {"at": moment(view, planned.at), "what": planned.what} if planned else None,
         "start": _start(view, name, state) if state.phase in STARTING else None,
         "last_failure": _failure(state.failure) if state.failure else None,
         "outage": outage_list.as_json(name, state.outage, view.at) if state.outage else None,
@@ -108,7 +95,7 @@ def _common(
         "paused": intent.paused,
         "cause": str(state.cause) if state.cause else None,
         "serving_since": _serving_since(view, state) if serving else None,
-        "down_since": None if serving else _moment(view, down_since),
+        "down_since": None if serving else moment(view, down_since),
         "canary": _canary(view, name, state),
         "problems": [],
         "file": deployment.file,
@@ -165,7 +152,7 @@ def _serving(state: State, ranks: list[Json]) -> bool:
 
 
 def _serving_since(view: ClusterView, state: State) -> str | None:
-    return rfc3339(state.serving_since_wall) if state.serving_since_wall else _moment(view, state.serving_since)
+    return rfc3339(state.serving_since_wall) if state.serving_since_wall else moment(view, state.serving_since)
 
 
 def _start(view: ClusterView, name: str, state: State) -> Json:
@@ -176,10 +163,10 @@ def _start(view: ClusterView, name: str, state: State) -> Json:
     eta = eta_s(stages, view.at, view.earlier.get(name, ()))
     return {
         "stage": current,
-        "stage_since": _moment(view, since),
+        "stage_since": moment(view, since),
         "eta_s": None if eta is None else round(eta, 1),
         "stages": [
-            {"name": stage, "started_at": _moment(view, began), "seconds": lasted.get(stage)} for stage, began in stages
+            {"name": stage, "started_at": moment(view, began), "seconds": lasted.get(stage)} for stage, began in stages
         ],
     }
 
@@ -203,7 +190,7 @@ def _canary(view: ClusterView, name: str, state: State) -> Json | None:
     if canary is None or canary.generation != state.generation:
         return None
     return {
-        "at": _moment(view, canary.ended_at),
+        "at": moment(view, canary.ended_at),
         "ok": canary.ok,
         "why": canary.why or None,
         "tokens_per_second": canary.tokens_per_second,
@@ -218,71 +205,8 @@ def _places(view: ClusterView, deployment: Deployment | BrokenDeployment) -> lis
     """(rank, node): from the file, or for a broken one from the containers that are there."""
     if isinstance(deployment, Deployment):
         return list(enumerate(deployment.nodes))
-    found = [(c, node.name) for node in _seen(view).values() for c in node.ranks]
+    found = [(c, node.name) for node in seen(view).values() for c in node.ranks]
     return sorted({(c.rank, where) for c, where in found if c.deployment == deployment.name})
-
-
-def rank_status(
-    view: ClusterView, deployment: Deployment | BrokenDeployment, state: State, rank: int, node_name: str
-) -> Json:
-    """One row of `ranks`. `evidence_age_s` is the age of what is shown; of an unknown rank, since it was last read."""
-    node = _seen(view).get(node_name)
-    runtime = deployment.runtime if isinstance(deployment, Deployment) else "docker"
-    unread = node.unread_for(runtime) if node is not None else NOT_LOOKED
-    row: Json = {
-        "rank": rank,
-        "node": node_name,
-        "state": "unknown",
-        "generation": state.generation or None,
-        "container": None,
-        "evidence_age_s": None,
-        "exit_code": None,
-        "why": unread.why if unread else None,
-        "since": _moment(view, unread.since) if unread and unread.since else None,
-        "rss_bytes": None,
-    }
-    if node is None or view.snapshot is None:
-        return row
-    if unread is not None:
-        return row | {"evidence_age_s": round(max(0.0, view.at - unread.since), 1)}
-    row["evidence_age_s"] = round(max(0.0, view.at - view.snapshot.at), 1)
-    ours = [c for c in node.ranks if c.deployment == deployment.name and c.rank == rank]
-    if not ours:
-        return row | {"state": "absent"}
-    container = max(ours, key=lambda c: (c.generation == state.generation, c.generation, c.alive))
-    return row | {
-        "state": _rank_state(container, state, node, deployment),
-        "generation": container.generation,
-        "container": container.id[:12],
-        "exit_code": container.exit_code if container.state in ("exited", "dead") else None,
-        "rss_bytes": _rss(node, container),
-    }
-
-
-def _rank_state(container: Container, state: State, node: NodeView, deployment: Deployment | BrokenDeployment) -> str:
-    if container.state in ("exited", "dead"):
-        return "exited"
-    if container.generation != state.generation:
-        return "stale"
-    if container.state != "running":
-        return CONTAINER_WORDS.get(container.state, container.state)
-    if isinstance(deployment, Deployment) and _widowed(node, deployment, container.rank):
-        return "widowed"
-    return "starting" if state.phase in BRINGING_UP else "up"
-
-
-def _widowed(node: NodeView, deployment: Deployment, rank: int) -> bool:
-    """A worker whose head is gone; it never notices by itself (vllm#32136)."""
-    engine = ENGINES.get(deployment.engine)
-    if engine is None or rank == 0 or isinstance(node.sockets, Unknown):
-        return False
-    return engine.widowed(node.sockets, deployment)
-
-
-def _rss(node: NodeView, container: Container) -> int | None:
-    if isinstance(node.processes, Unknown):
-        return None
-    return sum(p.rss_bytes for p in node.processes if p.owner == container.id)
 
 
 # -------------------------------------------------------------------------------------------------------------- nodes
@@ -290,7 +214,7 @@ def _rss(node: NodeView, container: Container) -> int | None:
 
 def node_status(view: ClusterView, name: str) -> Json:
     """One entry of `nodes`: `ok` when its ranks can be judged, else `unknown` with why and since."""
-    node = _seen(view).get(name)
+    node = seen(view).get(name)
     unread = node.unread if node is not None else NOT_LOOKED
     boot = node.boot if node is not None and not isinstance(node.boot, Unknown) else None
     memory = node.memory if node is not None and isinstance(node.memory, Memory) else None
@@ -298,7 +222,7 @@ def node_status(view: ClusterView, name: str) -> Json:
     return {
         "name": name,
         "state": "unknown" if unread else "ok",
-        "since": _moment(view, since),
+        "since": moment(view, since),
         "why": unread.why if unread else None,
         "code": unread.code if unread else None,
         "boot_at": rfc3339(view.snapshot.wall - boot.uptime_s) if boot and view.snapshot else None,

@@ -143,7 +143,9 @@ async def running() -> AsyncIterator[World]:
             )
             await supervisor.ledger.load()
             notifier = Notifier(config.cluster.notify, counters)
-            reloading = Reloading(partial(load_config.load, folder), supervisor, connections, notifier)
+            reloading = Reloading(
+                partial(load_config.load, folder), supervisor, supervisor.chronicle.told, connections, notifier
+            )
             service = Service(supervisor, notifier, reloading)
             await service.learn()
             supervisor.published = _Published(service, None).after_cycle
@@ -254,7 +256,7 @@ async def test_a_reader_of_a_log_whose_node_is_let_go_of_ends_and_nothing_else_d
         supervisor = world.supervisor
         group.start_soon(supervisor.run)
         await until("it looks", lambda: supervisor.snapshot is not None)
-        lines = RankLogs(supervisor).lines("ds4", 5, True)
+        lines = RankLogs(supervisor.ledger.running("ds4"), supervisor).lines(5, True)
         async with supervisor.between_looks:
             assert supervisor.snapshot is not None
             docker = DockerUnit(running=True, pid=1)

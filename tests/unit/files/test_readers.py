@@ -45,7 +45,7 @@ MAY = {
     "journal/spare.py": OWN + "the state folder",
     "journal/file.py": OWN + "the journal's own folder",
     "journal/store.py": OWN + "the journal, by SQLite",
-    "journal/journal.py": OWN + "the journal, by SQLite",
+    "journal/disk.py": OWN + "the journal, by SQLite",
     "background/parser_store.py": OWN + "listed only; what is read is read in the way",
     "api/captures.py": OWN + "listed only; what is read is read in the way",
     "act/capture.py": OWN + "listed to remove the oldest",

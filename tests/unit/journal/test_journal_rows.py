@@ -196,7 +196,7 @@ async def test_of_two_whole_copies_the_newer_one_counts(tmp_path: Path) -> None:
 async def test_a_wish_that_was_taken_back_does_not_come_back_from_its_spare(tmp_path: Path) -> None:
     await written(tmp_path)
     async with journal(tmp_path) as one:
-        await one._worker.call(lambda job: one._take_back("ds4", None), 5.0)
+        await one._worker.call(lambda job: one._disk.take_back("ds4", None), 5.0)
     async with journal(tmp_path) as two:
         assert "ds4" not in await two.load_intents()
 
