@@ -12,7 +12,8 @@ from sparkd.decide.standing import woken
 from sparkd.fleet.roster import Roster, may_run, roster
 from sparkd.journal import UNREAD, Journal, JournalError
 from sparkd.model.config import Config, Deployment, as_started
-from sparkd.model.decision import ASK_ENGINE, Intent, Phase, State, Watch
+from sparkd.model.decision import ASK_ENGINE, STARTING, Intent, Phase, State, Watch
+from sparkd.model.snapshot import Snapshot
 from sparkd.model.view import Pending
 from sparkd.reporting.metrics import Counters
 
@@ -44,11 +45,27 @@ class Ledger:
         """A deployment of which nothing is written may have been stopped by a person as well (rule 8)."""
         written = await self.journal.load_intents()
         for name in self.intents.keys() - written.keys():
-            self.intents[name] = replace(UNREAD, wanted=self.intents[name].wanted)
-            try:
-                await self.journal.save_intent(name, self.intents[name])
-            except JournalError as error:
-                log.warning("not written down", deployment=name, why=str(error))
+            await self._intends(name, replace(UNREAD, wanted=self.intents[name].wanted))
+
+    async def found_again(self, seen: Snapshot) -> dict[str, frozenset[str]]:
+        """Deployment -> its nodes that were declared lost and can be read again: they are lost no more, and what runs there
+        is a stale generation (rule 1)."""
+        back = {}
+        for name, intent in list(self.intents.items()):
+            runtime = self.roster.wanted[name].runtime if name in self.roster.wanted else "docker"
+            views = {node: seen.nodes[node] for node in intent.lost if node in seen.nodes}
+            if found := frozenset(node for node, view in views.items() if view.unread_for(runtime) is None):
+                await self._intends(name, replace(intent, lost=intent.lost - found))
+                back[name] = found
+        return back
+
+    async def _intends(self, name: str, intent: Intent) -> None:
+        """For what sparkd itself changes of it. A full disk must not stop supervision; a restart of sparkd learns it again."""
+        self.intents[name] = intent
+        try:
+            await self.journal.save_intent(name, intent)
+        except JournalError as error:
+            log.warning("not written down", deployment=name, why=str(error))
 
     async def reload(self, config: Config, busy: Collection[str]) -> list[str]:
         """Go on with another configuration. What may be running stays, whatever became of its file; returns what went."""
@@ -95,6 +112,11 @@ class Ledger:
         running = {name: self.running(name) for name in self.roster.wanted}
         others = (one for name, one in self.roster.wanted.items() if one is not running[name])
         return [*running.values(), *(one for one in others if self.states[one.name].phase not in ASK_ENGINE)]
+
+    def starting_nodes(self, besides: str) -> frozenset[str]:
+        """Where an engine of another deployment is between start and ready."""
+        others = (name for name, state in self.states.items() if name != besides and state.phase in STARTING)
+        return frozenset(node for name in others for node in self.running(name).nodes)
 
     def nodes_in_use(self) -> dict[str, str]:
         """Node -> a deployment that was started there and has not been stopped since."""

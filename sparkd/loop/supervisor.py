@@ -24,12 +24,12 @@ from sparkd.base import clock
 from sparkd.decide.evidence import late
 from sparkd.decide.machine import step
 from sparkd.fleet.ledger import Ledger, durable
-from sparkd.journal import Journal, JournalError
+from sparkd.journal import Journal
 from sparkd.loop import reboots
 from sparkd.loop.actions import InFlight
 from sparkd.loop.events import Chronicle
 from sparkd.model.config import Cluster, Config, Deployment
-from sparkd.model.decision import STARTING, Decision, Intent, State
+from sparkd.model.decision import Decision, Intent, State
 from sparkd.model.snapshot import Outcome, Snapshot
 from sparkd.observe import NodeAccess, Observer
 from sparkd.observe.survey import Surveyor
@@ -199,7 +199,8 @@ class Supervisor:
             self._stood_still = True
             return True
         self._stood_still = stood_still
-        await self._found_again(looked)
+        for name, nodes in (await self.ledger.found_again(looked)).items():
+            await self._record(name, "found", f"{', '.join(sorted(nodes))} is back", "node-found")
         ended, busy = self.in_flight.outcomes(began), self.in_flight.actions()
         found = {name: self.checker.current(name, state) for name, state in self.states.items()}
         checks = {name: one for name, one in found.items() if one is not None}
@@ -255,21 +256,6 @@ class Supervisor:
         views = self.snapshot.nodes if self.snapshot is not None else {}
         return all(node in views and views[node].unread_for(deployment.runtime) is None for node in deployment.nodes)
 
-    async def _found_again(self, snapshot: Snapshot) -> None:
-        """A node declared lost that can be read again is lost no more; what runs there is a stale generation (rule 1)."""
-        for name, intent in self.intents.items():
-            runtime = self.deployments[name].runtime if name in self.deployments else "docker"
-            views = {node: snapshot.nodes[node] for node in intent.lost if node in snapshot.nodes}
-            found = {node for node, view in views.items() if view.unread_for(runtime) is None}
-            if found:
-                self.intents[name] = replace(intent, lost=intent.lost - found)
-                try:
-                    await self.journal.save_intent(name, self.intents[name])
-                except JournalError as error:
-                    # A full disk must not stop supervision; after a restart of sparkd the node is found again.
-                    log.warning("not written down", deployment=name, why=str(error))
-                await self._record(name, "found", f"{', '.join(sorted(found))} is back", "node-found")
-
     async def _decide(self, name: str, snapshot: Snapshot) -> bool:
         if self.in_flight.binds(name):
             return False
@@ -312,12 +298,6 @@ class Supervisor:
         await self.chronicle.ended(name, self.states[name], self.intents[name], started_at, outcome)
 
     def _hands(self, name: str) -> Hands:
-        starting = {
-            node
-            for other, state in self.states.items()
-            if other != name and state.phase in STARTING
-            for node in self.ledger.running(other).nodes
-        }
         return Hands(
             cluster=self.cluster,
             deployment=self.ledger.running(name),
@@ -325,5 +305,5 @@ class Supervisor:
             runtimes={node: access.runtimes for node, access in self.access.items()},
             clients={node: access.client for node, access in self.access.items()},
             captures=self.captures,
-            starting=frozenset(starting),
+            starting=self.ledger.starting_nodes(besides=name),
         )
