@@ -13,7 +13,6 @@ from pathlib import Path
 
 import anyio
 import structlog
-from anyio.abc import ObjectReceiveStream, TaskGroup
 
 import sparkd
 from sparkd import api, http
@@ -23,6 +22,7 @@ from sparkd.daemon import sd_notify
 from sparkd.daemon.links import CLOSE_S, Connections, Reach
 from sparkd.daemon.reach import reaching
 from sparkd.daemon.reload import Reloading
+from sparkd.daemon.reload_triggers import ChangedFiles, on_signals
 from sparkd.daemon.service import Service
 from sparkd.fleet import load_config
 from sparkd.fleet.ledger import Ledger
@@ -102,7 +102,7 @@ async def _main(config: Config, reach: Reach, journal: Journal, config_path: Pat
                 supervisor, notifier, Reloading(read, supervisor, supervisor.chronicle.told, connections, notifier)
             )
             await service.learn()
-            watch = None if config_path is None else Watch(config_path, service, group)
+            watch = None if config_path is None else ChangedFiles(config_path, service, group)
             supervisor.published = _Published(service, watch).after_cycle
             async with api.serve(service, cluster, counters):
                 group.start_soon(notifier.run)
@@ -142,7 +142,7 @@ class _Published:
     """After every cycle: publish, tell systemd what was decided, and feed its watchdog: from the loop, never from a timer."""
 
     service: Service
-    watch: Watch | None
+    watch: ChangedFiles | None
     ready: bool = False
     said: str = ""
 
@@ -176,7 +176,7 @@ async def _until_told_to_end(service: Service) -> None:
     asked, asks = anyio.create_memory_object_stream[None](1)
     with asked, asks, anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         async with anyio.create_task_group() as group:
-            group.start_soon(_reload_when, asks, service)
+            group.start_soon(on_signals, asks, service)
             async for number in received:
                 if number is not signal.SIGHUP:
                     log.info("ending", signal=number.name)
@@ -184,43 +184,6 @@ async def _until_told_to_end(service: Service) -> None:
                     return
                 with suppress(anyio.WouldBlock):  # one waits already, and will read what is there by then
                     asked.send_nowait(None)
-
-
-async def _reload_when(asked: ObjectReceiveStream[None], service: Service) -> None:
-    """One after another: a hundred signals in a second are a reload under way and one after it, not minutes of them."""
-    async for _ in asked:
-        await _reload(service, "SIGHUP")
-
-
-async def _reload(service: Service, by: str) -> None:
-    """Read the configuration again for somebody who waits for no answer: what became of it is logged and shown."""
-    try:
-        answer = await service.reload(by, "")
-    except api.Refusal as error:
-        log.error("reload refused: the configuration stays as it was", by=by, why=str(error))
-    else:
-        log.info("reloaded", by=by, what=answer["sentence"])
-
-
-@dataclass(slots=True)
-class Watch:
-    """After every cycle, where `reload.watch` says so: reload when the files are others than before, and have stayed so for
-    one cycle: an editor or a copy may be in the middle of it."""
-
-    path: Path
-    service: Service
-    group: TaskGroup
-    loaded: frozenset[object] | None = None
-    last: frozenset[object] | None = None
-
-    async def look(self) -> None:
-        now = await anyio.to_thread.run_sync(load_config.signature, self.path)
-        if self.loaded is None:
-            self.loaded = now
-        elif now != self.loaded and now == self.last:
-            self.loaded = now
-            self.group.start_soon(_reload, self.service, "a changed file")
-        self.last = now
 
 
 def _log_for_journald() -> None:

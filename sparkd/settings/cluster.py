@@ -16,7 +16,7 @@ from sparkd.base.errors import Problem
 from sparkd.model.config import Cluster, Node
 from sparkd.settings import shared_rules
 from sparkd.settings.secret_rules import in_cluster
-from sparkd.settings.shape import Finding, place, refused, shape
+from sparkd.settings.shape import Fault, place, refused, shape
 from sparkd.settings.tree import Item, Path, from_plain, resolve
 
 PREFIX = "SPARKD_"
@@ -80,12 +80,12 @@ def _text(value: str) -> str:
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _named(tree: Item) -> tuple[Item, list[Finding]]:
+def _named(tree: Item) -> tuple[Item, list[Fault]]:
     """Nodes know their names: the key of a node becomes its `name`."""
     nodes, twice = tree.at("nodes"), []
     for name, node in tree.mapping("nodes").items():
         if node.child("name"):
-            twice.append(Finding(("nodes", name, "name"), "unknown key `name`", f"the name is `{name}`, the key"))
+            twice.append(Fault(("nodes", name, "name"), "unknown key `name`", f"the name is `{name}`, the key"))
         if nodes is not None and isinstance(node.value, dict):
             nodes = nodes.with_child(name, node.with_child("name", Item(name, node.line, node.path, name)))
     return (tree if nodes is None else tree.with_child("nodes", nodes)), twice
@@ -94,9 +94,9 @@ def _named(tree: Item) -> tuple[Item, list[Finding]]:
 # --------------------------------------------------------------------------------------------------------------- rules
 
 
-def _findings(cluster: Cluster, tree: Item) -> Iterator[Finding]:
+def _findings(cluster: Cluster, tree: Item) -> Iterator[Fault]:
     if tree.at("cluster") and not cluster.cluster.strip():
-        yield Finding(("cluster",), "the name is empty", "write the name that people know it by")
+        yield Fault(("cluster",), "the name is empty", "write the name that people know it by")
     if tree.at("nodes"):
         yield from _nodes(cluster.nodes)
     yield from shared_rules.numbers(cluster)
@@ -109,23 +109,23 @@ def _findings(cluster: Cluster, tree: Item) -> Iterator[Finding]:
     yield from in_cluster(cluster)
 
 
-def _nodes(nodes: Mapping[str, Node]) -> Iterator[Finding]:
+def _nodes(nodes: Mapping[str, Node]) -> Iterator[Fault]:
     if not nodes:
-        yield Finding(("nodes",), "no nodes", "write `NAME: {address: local}` for the box that sparkd runs on")
+        yield Fault(("nodes",), "no nodes", "write `NAME: {address: local}` for the box that sparkd runs on")
         return
     first = next(iter(nodes.values()))
     heads = [node for node in nodes.values() if node.is_local]
     if not heads:
         fix = "write `address: local` for the head, where sparkd runs"
-        yield Finding(("nodes", first.name, "address"), "no node has `address: local`", fix)
+        yield Fault(("nodes", first.name, "address"), "no node has `address: local`", fix)
     for extra in heads[1:]:
         found = f"`{heads[0].name}` is already `local`"
-        yield Finding(
+        yield Fault(
             ("nodes", extra.name, "address"), found, "write its host name or IP address: sparkd runs on one node"
         )
     if len(heads) == 1 and not first.is_local:
         found = f"the head (`address: local`) comes after `{first.name}`"
-        yield Finding(("nodes", heads[0].name), found, "put it first: the first node is the head")
+        yield Fault(("nodes", heads[0].name), found, "put it first: the first node is the head")
     for node in nodes.values():
         yield from _node(node)
     remote = [node for node in nodes.values() if not node.is_local]
@@ -137,24 +137,24 @@ def _nodes(nodes: Mapping[str, Node]) -> Iterator[Finding]:
     )
 
 
-def _node(node: Node) -> Iterator[Finding]:
+def _node(node: Node) -> Iterator[Fault]:
     at: Path = ("nodes", node.name)
     if not re.fullmatch(shared_rules.NODE_NAME, node.name):
-        yield Finding(at, f"`{node.name}` is no node name", "use letters, digits, dots and dashes")
+        yield Fault(at, f"`{node.name}` is no node name", "use letters, digits, dots and dashes")
     yield from shared_rules.absolute((*at, "key"), node.key)
     if node.address in ("localhost", "127.0.0.1", "::1"):
-        yield Finding((*at, "address"), f"`{node.address}` is this box", "write `local`: no SSH is needed here")
+        yield Fault((*at, "address"), f"`{node.address}` is this box", "write `local`: no SSH is needed here")
     elif "@" in node.address:
         login, _, host = node.address.rpartition("@")
         user = login.partition(":")[0]
-        yield Finding((*at, "address"), "the user is not part of the address", f"write `address: {host}, user: {user}`")
+        yield Fault((*at, "address"), "the user is not part of the address", f"write `address: {host}, user: {user}`")
     elif not re.fullmatch(r"[A-Za-z0-9._:-]+", node.address):
-        yield Finding((*at, "address"), f"`{node.address}` is no address", "write a host name or an IP address")
+        yield Fault((*at, "address"), f"`{node.address}` is no address", "write a host name or an IP address")
     if not re.fullmatch(r"[a-z_][a-z0-9_.-]*", node.user):
-        yield Finding((*at, "user"), f"`{node.user}` is no user name", "write the SSH login")
+        yield Fault((*at, "user"), f"`{node.user}` is no user name", "write the SSH login")
     if node.data_address is not None and not _is_ip(node.data_address):
         found = f"`{node.data_address}` is no IP address"
-        yield Finding((*at, "data_address"), found, "write the node's own address on the fabric, without prefix length")
+        yield Fault((*at, "data_address"), found, "write the node's own address on the fabric, without prefix length")
 
 
 def _is_ip(text: str) -> bool:
@@ -164,40 +164,40 @@ def _is_ip(text: str) -> bool:
         return False
 
 
-def _paths(cluster: Cluster) -> Iterator[Finding]:
+def _paths(cluster: Cluster) -> Iterator[Fault]:
     paths = cluster.paths
     yield from shared_rules.absolute(("paths", "state"), paths.state)
     yield from shared_rules.absolute(("paths", "run"), paths.run)
     if len(paths.run.encode()) > 70:
         found = "too long: a Unix socket below it may have 107 bytes"
-        yield Finding(("paths", "run"), found, "write a path of at most 70 bytes")
+        yield Fault(("paths", "run"), found, "write a path of at most 70 bytes")
     for index, root in enumerate(paths.node_read_roots):
         yield from shared_rules.absolute(("paths", "node_read_roots", index), root)
     yield from shared_rules.absolute(("http", "token_file"), cluster.http.token_file)
 
 
-def _listener(listen: str) -> Iterator[Finding]:
+def _listener(listen: str) -> Iterator[Fault]:
     host, _, port = listen.rpartition(":")
     if listen and not (host and port.isdecimal() and int(port) <= 65535):
-        yield Finding(("http", "listen"), f"`{listen}` is not HOST:PORT", 'write 127.0.0.1:9477, or "" for none')
+        yield Fault(("http", "listen"), f"`{listen}` is not HOST:PORT", 'write 127.0.0.1:9477, or "" for none')
 
 
-def _notify(cluster: Cluster) -> Iterator[Finding]:
+def _notify(cluster: Cluster) -> Iterator[Fault]:
     notify = cluster.notify
     if notify.urls:
         fix = "use `webhook` or `exec`"
-        yield Finding(("notify", "urls"), "this version delivers to no service URLs", fix)
+        yield Fault(("notify", "urls"), "this version delivers to no service URLs", fix)
     for index, command in enumerate(notify.exec):
         if index and not command.startswith("/"):  # not repeated: `[/srv/tell, --token, abc]` is what people write
             fix = "write one path for each program, and arguments into a script of its own"
-            yield Finding(("notify", "exec", index), "no path: programs get no arguments here", fix)
+            yield Fault(("notify", "exec", index), "no path: programs get no arguments here", fix)
         else:
             yield from shared_rules.absolute(("notify", "exec", index), command)
     if notify.webhook is not None:
         yield from shared_rules.absolute(("notify", "webhook", "secret_file"), notify.webhook.secret_file)
         if not _is_web(notify.webhook.url):
             found = f"`{notify.webhook.url}` is no web address"
-            yield Finding(("notify", "webhook", "url"), found, "write https://HOST/PATH")
+            yield Fault(("notify", "webhook", "url"), found, "write https://HOST/PATH")
 
 
 def _is_web(url: str) -> bool:

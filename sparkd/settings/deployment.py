@@ -12,7 +12,7 @@ from sparkd.base.errors import Problem
 from sparkd.engines.args import canonical
 from sparkd.model.config import LAUNCH, Cluster, Deployment, Policy
 from sparkd.settings.deployment_rules import findings
-from sparkd.settings.shape import Finding, place, refused, shape, suggestion
+from sparkd.settings.shape import Fault, place, refused, shape, suggestion
 from sparkd.settings.tree import Item, describe, from_plain
 
 FIXED = ("name", "engine", "runtime", "hardware", "nodes", "profile", "profiles")
@@ -45,9 +45,9 @@ def deployment_of(tree: Item, file: str, cluster: Cluster | None, profile: str |
     return result._replace(problems=tuple(dict.fromkeys(problems)))
 
 
-def _no_profile(name: str, known: tuple[str, ...]) -> Finding:
+def _no_profile(name: str, known: tuple[str, ...]) -> Fault:
     fix = suggestion(name, known) if known else "write it under `profiles:`, or leave `profile` out"
-    return Finding(("profile",), f"there is no profile `{name}`", fix)
+    return Fault(("profile",), f"there is no profile `{name}`", fix)
 
 
 def _one(tree: Item, file: str, cluster: Cluster | None, profile: str | None) -> Loaded:
@@ -68,7 +68,7 @@ def _one(tree: Item, file: str, cluster: Cluster | None, profile: str | None) ->
     return Loaded(deployment, (*shaped.problems, *(place(found, shaped.tree, file) for found in kept)), tree)
 
 
-def _inherited(found: Finding, tree: Item) -> bool:
+def _inherited(found: Fault, tree: Item) -> bool:
     """A number of sparkd.yaml's policy: reported there."""
     item, _ = tree.nearest(found.path)
     return found.path[0] == "policy" and item.line == 0
@@ -115,9 +115,9 @@ def digest(deployment: Deployment) -> str:
 # ---------------------------------------------------------------------------------------- before the values are typed
 
 
-def _prepared(tree: Item) -> tuple[Item, list[Finding]]:
+def _prepared(tree: Item) -> tuple[Item, list[Fault]]:
     """Spellings that people use -> those of the schema: `a_b` arguments, numbers as written, secrets as files."""
-    found: list[Finding] = []
+    found: list[Fault] = []
     tree = _section(tree, found)
     profiles = tree.at("profiles")
     for name, profile in tree.mapping("profiles").items():
@@ -125,15 +125,13 @@ def _prepared(tree: Item) -> tuple[Item, list[Finding]]:
             continue
         for key in FIXED:
             if profile.child(key):
-                found.append(
-                    Finding(("profiles", name, key), f"a profile cannot change `{key}`", "make it another file")
-                )
+                found.append(Fault(("profiles", name, key), f"a profile cannot change `{key}`", "make it another file"))
                 profile = profile.without((key,))
         profiles = profiles.with_child(name, _section(profile, found))
     return (tree if profiles is None else tree.with_child("profiles", profiles)), found
 
 
-def _section(section: Item, found: list[Finding]) -> Item:
+def _section(section: Item, found: list[Fault]) -> Item:
     args, secrets = section.at("args"), section.at("secrets")
     if args is not None and isinstance(args.value, dict):
         section = section.with_child("args", replace(args, value=_arguments(args.value, found)))
@@ -143,16 +141,16 @@ def _section(section: Item, found: list[Finding]) -> Item:
     return section
 
 
-def _arguments(args: Mapping[str, Item], found: list[Finding]) -> dict[str, Item]:
+def _arguments(args: Mapping[str, Item], found: list[Fault]) -> dict[str, Item]:
     """Arguments by their canonical names, numbers as they are spelled: `0.90` reaches the engine as `0.90`."""
     named: dict[str, Item] = {}
     for written, item in args.items():
         name = canonical(written.lstrip("-"))
         if written.startswith("-"):
-            found.append(Finding(item.path, f"`{written}` has leading dashes", f"write `{written.lstrip('-')}: …`"))
+            found.append(Fault(item.path, f"`{written}` has leading dashes", f"write `{written.lstrip('-')}: …`"))
         if name in named:
             first = f"`{written}` is `{named[name].path[-1]}` of line {named[name].line} again"
-            found.append(Finding(item.path, first, "keep one of the two: `a_b` equals `a-b`"))
+            found.append(Fault(item.path, first, "keep one of the two: `a_b` equals `a-b`"))
         else:
             named[name] = _spelled(item)
     return named
@@ -165,12 +163,12 @@ def _spelled(item: Item) -> Item:
     return replace(item, value=item.spelling) if is_number and str(item.value) != item.spelling else item
 
 
-def _secret_file(item: Item, found: list[Finding]) -> Iterator[Item]:
+def _secret_file(item: Item, found: list[Fault]) -> Iterator[Item]:
     """The file of `{file: PATH}`, the only form of a secret."""
     file = item.child("file")
     if file is None or len(item.mapping()) != 1:
         what = describe(item) if isinstance(item.value, dict | tuple | None) else "a value"
         fix = "write {file: /etc/sparkd/NAME}: secrets are references, read when a rank is created"
-        found.append(Finding(item.path, f"expected the file that holds the secret, found {what}", fix))
+        found.append(Fault(item.path, f"expected the file that holds the secret, found {what}", fix))
     else:
         yield file

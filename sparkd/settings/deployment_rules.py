@@ -14,7 +14,7 @@ from sparkd.model.rank import IDENTITY
 from sparkd.model.secret import is_secret
 from sparkd.settings import shared_rules
 from sparkd.settings.secret_rules import in_deployment
-from sparkd.settings.shape import Finding, suggestion
+from sparkd.settings.shape import Fault, suggestion
 from sparkd.settings.tree import Path
 
 RUNTIMES = ("docker", "process")
@@ -39,14 +39,14 @@ OPEN_KEYS: dict[Path, tuple[str, ...]] = {
 MARKER_KEYS = ("path", "pattern", "count", "key", "equals")
 
 
-def findings(d: Deployment, cluster: Cluster | None) -> Iterator[Finding]:
+def findings(d: Deployment, cluster: Cluster | None) -> Iterator[Fault]:
     for rule in _RULES:
         yield from rule(d)
     if cluster is not None:
         yield from _on(d, cluster)
 
 
-def _words(d: Deployment) -> Iterator[Finding]:
+def _words(d: Deployment) -> Iterator[Fault]:
     yield from shared_rules.name(("name",), d.name, shared_rules.SMALL_NAME, "deployment name")
     yield from _supported(("engine",), d.engine, ENGINES, "engine")
     yield from _supported(("runtime",), d.runtime, RUNTIMES, "runtime")
@@ -60,96 +60,96 @@ def _words(d: Deployment) -> Iterator[Finding]:
         yield from shared_rules.name(("profiles", name), name, shared_rules.SMALL_NAME, "profile name")
     if d.mods:
         fix = "bake them into the image and name that image"
-        yield Finding(("mods",), "this version applies no mods", fix)
+        yield Fault(("mods",), "this version applies no mods", fix)
 
 
-def _supported(path: Path, value: str, known: Any, what: str) -> Iterator[Finding]:
+def _supported(path: Path, value: str, known: Any, what: str) -> Iterator[Fault]:
     if value not in known:
-        yield Finding(path, f"`{value}` is no {what} of this version", "it has: " + ", ".join(known))
+        yield Fault(path, f"`{value}` is no {what} of this version", "it has: " + ", ".join(known))
 
 
-def _amounts(d: Deployment) -> Iterator[Finding]:
+def _amounts(d: Deployment) -> Iterator[Fault]:
     yield from shared_rules.numbers(d)
     yield from shared_rules.policy(("policy",), d.policy)
     if d.port == d.master_port:
         fix = "give the ranks another port to meet at, such as 29501"
-        yield Finding(("master_port",), f"{d.master_port} is the API's port too", fix)
+        yield Fault(("master_port",), f"{d.master_port} is the API's port too", fix)
     if d.start.warm_timeout > d.start.timeout > 0:
         found = f"{d.start.warm_timeout:g} s is more than `timeout` ({d.start.timeout:g} s)"
-        yield Finding(
+        yield Fault(
             ("start", "warm_timeout"), found, f"write at most {d.start.timeout:g}: a warm start is the shorter one"
         )
 
 
-def _what_runs(d: Deployment) -> Iterator[Finding]:
+def _what_runs(d: Deployment) -> Iterator[Fault]:
     if d.runtime == "docker":
         yield from _image(d.image)
         if d.user is not None:
-            yield Finding(("user",), "`user` is for the process runtime", "write `container: {user: …}`")
+            yield Fault(("user",), "`user` is for the process runtime", "write `container: {user: …}`")
     elif d.runtime == "process":
         yield from _process(d)
     if not d.model:
-        yield Finding(("model",), "`model` is missing", "write its path as the rank sees it, or its name on the hub")
+        yield Fault(("model",), "`model` is missing", "write its path as the rank sees it, or its name on the hub")
     elif d.model.startswith("/") or not re.fullmatch(_MODEL_ID, d.model):
         yield from shared_rules.absolute(("model",), d.model)
     if not d.warmup.prompt.strip():
-        yield Finding(("warmup", "prompt"), "the prompt is empty", "write a question with a short answer")
+        yield Fault(("warmup", "prompt"), "the prompt is empty", "write a question with a short answer")
 
 
-def _image(image: str | None) -> Iterator[Finding]:
+def _image(image: str | None) -> Iterator[Fault]:
     if image is None:
-        yield Finding(("image",), "`image` is missing", "write the image that runtime docker runs")
+        yield Fault(("image",), "`image` is missing", "write the image that runtime docker runs")
     elif not re.fullmatch(_IMAGE, image):
-        yield Finding(("image",), f"`{image}` is no image reference", "write REGISTRY/NAME:TAG in small letters")
+        yield Fault(("image",), f"`{image}` is no image reference", "write REGISTRY/NAME:TAG in small letters")
 
 
-def _process(d: Deployment) -> Iterator[Finding]:
+def _process(d: Deployment) -> Iterator[Fault]:
     """A unit of systemd sees its node as it is: what only a container can have is refused, not ignored."""
     if d.image is not None:
-        yield Finding(("image",), "runtime process runs no image", "leave it out, or write `runtime: docker`")
+        yield Fault(("image",), "runtime process runs no image", "leave it out, or write `runtime: docker`")
     if d.user is None:
-        yield Finding(("user",), "`user` is missing", "write the user that the ranks run as, such as `user: vllm`")
+        yield Fault(("user",), "`user` is missing", "write the user that the ranks run as, such as `user: vllm`")
     elif not re.fullmatch(_USER, d.user):
-        yield Finding(("user",), f"`{d.user}` is no name of a user", "write a name, not a number")
+        yield Fault(("user",), f"`{d.user}` is no name of a user", "write a name, not a number")
     if not d.command:
         fix = "write the program and what follows it, such as `command: [/srv/vllm/bin/vllm, serve]`"
-        yield Finding(("command",), "`command` is missing", fix)
+        yield Fault(("command",), "`command` is missing", fix)
     else:
         yield from shared_rules.absolute(("command", 0), d.command[0])
     for key in (field.name for field in fields(ContainerSpec) if field.name not in ("ulimits", "workdir", "memory")):
         if getattr(d.container, key) != getattr(ContainerSpec(), key):
             fix = "leave it out: a process has its node's devices, networks, files and journal"
-            yield Finding(("container", key), f"`{key}` is for containers, not for runtime process", fix)
+            yield Fault(("container", key), f"`{key}` is for containers, not for runtime process", fix)
     for name in d.container.ulimits:
         if name not in _ULIMITS:
             fix = suggestion(name, _ULIMITS)
-            yield Finding(("container", "ulimits", name), f"`{name}` is no limit of a process", fix)
+            yield Fault(("container", "ulimits", name), f"`{name}` is no limit of a process", fix)
 
 
-def _nodes(d: Deployment) -> Iterator[Finding]:
+def _nodes(d: Deployment) -> Iterator[Fault]:
     if not d.nodes:
-        yield Finding(("nodes",), "no nodes", "write `nodes: [NAME, …]`; the first is the head")
+        yield Fault(("nodes",), "no nodes", "write `nodes: [NAME, …]`; the first is the head")
     for index, node in enumerate(d.nodes):
         if node in d.nodes[:index]:
-            yield Finding(("nodes", index), f"`{node}` is named twice", "a node runs one rank of a deployment")
+            yield Fault(("nodes", index), f"`{node}` is named twice", "a node runs one rank of a deployment")
     for node in d.node_env:
         if node not in d.nodes:
-            yield Finding(("node_env", node), f"`{node}` is no node of this deployment", suggestion(node, d.nodes))
+            yield Fault(("node_env", node), f"`{node}` is no node of this deployment", suggestion(node, d.nodes))
 
 
 LOOPBACK = "127.0.0.1"
 """The one `host` that a file may name: behind a router of the head node."""
 
 
-def _arguments(d: Deployment) -> Iterator[Finding]:
+def _arguments(d: Deployment) -> Iterator[Fault]:
     engine = ENGINES.get(d.engine)
     for name, value in d.args.items():
         path: Path = ("args", name)
         plain = canonical(name).removeprefix("no-")
         if engine is not None and plain in engine.reserved_args and (name, value) != ("host", LOOPBACK):
-            yield Finding(path, f"`--{plain}` is not for `args`", engine.argument_fix(plain))
+            yield Fault(path, f"`--{plain}` is not for `args`", engine.argument_fix(plain))
         elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-            yield Finding(
+            yield Fault(
                 path, f"`{name}` is no argument name", "write it without dashes in front, value after the colon"
             )
         yield from shared_rules.literal(path, value)
@@ -159,36 +159,34 @@ def _arguments(d: Deployment) -> Iterator[Finding]:
         yield from _world(d, engine.world_size(d.args))
 
 
-def _list(path: Path, values: list[Any]) -> Iterator[Finding]:
+def _list(path: Path, values: list[Any]) -> Iterator[Fault]:
     if not values:
-        yield Finding(path, "an empty list gives the flag no value", "leave the argument out, or write null")
+        yield Fault(path, "an empty list gives the flag no value", "leave the argument out, or write null")
     for index, value in enumerate(values):
         yield from shared_rules.literal((*path, index), value)
         if value is None or isinstance(value, bool | list):
-            yield Finding((*path, index), "no single value", "write texts, numbers or mappings in the list")
+            yield Fault((*path, index), "no single value", "write texts, numbers or mappings in the list")
 
 
-def _world(d: Deployment, size: int | None) -> Iterator[Finding]:
+def _world(d: Deployment, size: int | None) -> Iterator[Fault]:
     """vLLM spreads its world over the nodes evenly; a GB10 has one GPU."""
     path: Path = ("args", "tensor-parallel-size") if "tensor-parallel-size" in d.args else ("args",)
     nodes = len(d.nodes)
     if size is None:
-        yield Finding(
-            path, "the parallel sizes are not whole numbers above 0", f"write `tensor-parallel-size: {nodes}`"
-        )
+        yield Fault(path, "the parallel sizes are not whole numbers above 0", f"write `tensor-parallel-size: {nodes}`")
     elif d.hardware == "gb10" and size != nodes:
         found = f"the parallel sizes ask for {_count(size, 'GPU')}, one to a node; listed: {_count(nodes, 'node')}"
-        yield Finding(path, found, f"write `tensor-parallel-size: {nodes}`, or list {_count(size, 'node')}")
+        yield Fault(path, found, f"write `tensor-parallel-size: {nodes}`, or list {_count(size, 'node')}")
     elif size % nodes:
         found = f"the parallel sizes ask for {_count(size, 'GPU')}, which {nodes} nodes cannot share evenly"
-        yield Finding(path, found, f"write a `tensor-parallel-size` that {nodes} divides")
+        yield Fault(path, found, f"write a `tensor-parallel-size` that {nodes} divides")
 
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def _environment(d: Deployment) -> Iterator[Finding]:
+def _environment(d: Deployment) -> Iterator[Fault]:
     yield from _variables(("env",), d.env)
     for node, env in d.node_env.items():
         yield from _variables(("node_env", node), env)
@@ -196,24 +194,24 @@ def _environment(d: Deployment) -> Iterator[Finding]:
         yield from _variable_name(("secrets", name), name)
         yield from shared_rules.absolute(("secrets", name), file)
         if name in d.env:
-            yield Finding(("env", name), f"`{name}` is under `secrets` too", "keep one of the two")
+            yield Fault(("env", name), f"`{name}` is under `secrets` too", "keep one of the two")
 
 
-def _variables(path: Path, env: Mapping[str, str]) -> Iterator[Finding]:
+def _variables(path: Path, env: Mapping[str, str]) -> Iterator[Fault]:
     for name, value in env.items():
         yield from _variable_name((*path, name), name)
         if not is_secret(name):
             yield from shared_rules.literal((*path, name), value)
 
 
-def _variable_name(path: Path, name: str) -> Iterator[Finding]:
+def _variable_name(path: Path, name: str) -> Iterator[Fault]:
     if not re.fullmatch(VARIABLE, name):
-        yield Finding(path, f"`{name}` is no name of a variable", "use letters, digits and underscores")
+        yield Fault(path, f"`{name}` is no name of a variable", "use letters, digits and underscores")
     elif name in IDENTITY:
-        yield Finding(path, f"`{name}` tells whose a process is and is set by sparkd", "use another name")
+        yield Fault(path, f"`{name}` tells whose a process is and is set by sparkd", "use another name")
 
 
-def _container(d: Deployment) -> Iterator[Finding]:
+def _container(d: Deployment) -> Iterator[Fault]:
     c, at = d.container, ("container",)
     yield from shared_rules.word((*at, "network"), c.network)
     yield from shared_rules.word((*at, "ipc"), c.ipc)
@@ -226,14 +224,14 @@ def _container(d: Deployment) -> Iterator[Finding]:
         yield from shared_rules.absolute((*at, "devices", index), device.partition(":")[0])
     if not re.fullmatch(r"[0-9]+[kmg]?", c.log.max_size):
         found = f"`{c.log.max_size}` is no size of Docker's log"
-        yield Finding((*at, "log", "max_size"), found, "write a whole number with k, m or g, like 50m")
+        yield Fault((*at, "log", "max_size"), found, "write a whole number with k, m or g, like 50m")
     for name, limit in c.ulimits.items():
         if limit < -1:
-            yield Finding((*at, "ulimits", name), f"{limit} is no limit", "write -1 for none")
+            yield Fault((*at, "ulimits", name), f"{limit} is no limit", "write -1 for none")
     yield from _mounts(c)
 
 
-def _mounts(c: ContainerSpec) -> Iterator[Finding]:
+def _mounts(c: ContainerSpec) -> Iterator[Fault]:
     seen: dict[str, int] = {}
     for index, mount in enumerate(c.mounts):
         at: Path = ("container", "mounts", index)
@@ -241,11 +239,11 @@ def _mounts(c: ContainerSpec) -> Iterator[Finding]:
         yield from shared_rules.absolute((*at, "target"), mount.target)
         if mount.target in seen:
             found = f"`{mount.target}` is the target of mount {seen[mount.target]} too"
-            yield Finding((*at, "target"), found, "give each mount its own target")
+            yield Fault((*at, "target"), found, "give each mount its own target")
         seen.setdefault(mount.target, index)
 
 
-def _open_mappings(d: Deployment) -> Iterator[Finding]:
+def _open_mappings(d: Deployment) -> Iterator[Fault]:
     for path, known in OPEN_KEYS.items():
         value: Any = d
         for step in path:
@@ -253,9 +251,9 @@ def _open_mappings(d: Deployment) -> Iterator[Finding]:
         if isinstance(value, Mapping):
             yield from shared_rules.keys(path, value, known, suggestion)
     if not isinstance(d.warmup.expect.get("reasoning", True), bool):
-        yield Finding(("warmup", "expect", "reasoning"), "expected true or false", "write true or false")
+        yield Fault(("warmup", "expect", "reasoning"), "expected true or false", "write true or false")
     if not isinstance(d.warmup.expect.get("contains", ""), str):
-        yield Finding(("warmup", "expect", "contains"), "expected a text", "write it in quotes")
+        yield Fault(("warmup", "expect", "contains"), "expected a text", "write it in quotes")
     for index, marker in enumerate(d.markers):
         yield from shared_rules.keys(("markers", index), marker, MARKER_KEYS, suggestion)
         yield from _path_in(("markers", index), marker)
@@ -264,34 +262,34 @@ def _open_mappings(d: Deployment) -> Iterator[Finding]:
         yield from shared_rules.size(("memory", "weights"), str(d.memory["weights"]))
     reserve = d.memory.get("reserve", {})
     if not isinstance(reserve, Mapping):
-        yield Finding(("memory", "reserve"), "expected a mapping", "write {head: 6GiB, worker: 2GiB}")
+        yield Fault(("memory", "reserve"), "expected a mapping", "write {head: 6GiB, worker: 2GiB}")
     for name, size in reserve.items() if isinstance(reserve, Mapping) else ():
         yield from shared_rules.size(("memory", "reserve", name), str(size))
 
 
-def _path_in(path: Path, value: Mapping[str, Any]) -> Iterator[Finding]:
+def _path_in(path: Path, value: Mapping[str, Any]) -> Iterator[Fault]:
     if isinstance(value.get("path"), str):
         yield from shared_rules.absolute((*path, "path"), value["path"])
 
 
-_RULES: tuple[Callable[[Deployment], Iterator[Finding]], ...] = (
+_RULES: tuple[Callable[[Deployment], Iterator[Fault]], ...] = (
     *(_words, _amounts, _what_runs, _nodes, _arguments, _environment, in_deployment, _container, _open_mappings),
 )
 
 
-def _on(d: Deployment, cluster: Cluster) -> Iterator[Finding]:
+def _on(d: Deployment, cluster: Cluster) -> Iterator[Fault]:
     """What the deployment asks of this cluster."""
     for index, name in enumerate(d.nodes):
         node = cluster.nodes.get(name)
         if node is None:
-            yield Finding(("nodes", index), f"sparkd.yaml has no node `{name}`", suggestion(name, cluster.nodes))
+            yield Fault(("nodes", index), f"sparkd.yaml has no node `{name}`", suggestion(name, cluster.nodes))
         elif len(d.nodes) > 1 and node.data_address is None:
             fix = f"write `data_address` for `{name}` in sparkd.yaml"
-            yield Finding(("nodes", index), f"`{name}` has no address on the fabric, where ranks meet", fix)
+            yield Fault(("nodes", index), f"`{name}` has no address on the fabric, where ranks meet", fix)
     _, _, port = cluster.http.listen.rpartition(":")
     head = cluster.nodes.get(d.nodes[0]) if d.nodes else None
     if head is not None and head.is_local and port == str(d.port):
-        yield Finding(("port",), f"{d.port} is sparkd's own (`http.listen`)", "write another, such as 8000")
+        yield Fault(("port",), f"{d.port} is sparkd's own (`http.listen`)", "write another, such as 8000")
     if head is not None and not head.is_local and "host" in d.args:
         found = f"sparkd could not ask an API that listens on {LOOPBACK} of `{d.nodes[0]}` alone"
-        yield Finding(("args", "host"), found, "leave it out, or list the node of sparkd first")
+        yield Fault(("args", "host"), found, "leave it out, or list the node of sparkd first")

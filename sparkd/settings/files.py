@@ -14,7 +14,7 @@ from sparkd.node import regular
 from sparkd.settings.cluster import cluster_of
 from sparkd.settings.deployment import Loaded, deployment_of
 from sparkd.settings.reader import MAX_BYTES, parse
-from sparkd.settings.shape import Finding, place, suggestion
+from sparkd.settings.shape import Fault, place, suggestion
 from sparkd.settings.tree import Item, printable
 
 CLUSTER_FILE = "sparkd.yaml"
@@ -146,7 +146,7 @@ def _sorted(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.line))
 
 
-def _beside(file: str, loaded: Mapping[str, Loaded]) -> Iterator[Finding]:
+def _beside(file: str, loaded: Mapping[str, Loaded]) -> Iterator[Fault]:
     me = loaded[file].deployment
     if me is None:
         return
@@ -160,9 +160,9 @@ def _beside(file: str, loaded: Mapping[str, Loaded]) -> Iterator[Finding]:
     for key in ("after", "requires"):
         for index, name in enumerate(getattr(me, key)):
             if name == me.name or me.name in _reachable(name, waits):
-                yield Finding((key, index), f"`{name}` waits for `{me.name}` too", "let one of them go first")
+                yield Fault((key, index), f"`{name}` waits for `{me.name}` too", "let one of them go first")
             elif name not in names:
-                yield Finding((key, index), f"there is no deployment `{name}`", suggestion(name, names - {me.name}))
+                yield Fault((key, index), f"there is no deployment `{name}`", suggestion(name, names - {me.name}))
 
 
 def _waits_for(deployment: Deployment) -> tuple[str, ...]:
@@ -179,10 +179,10 @@ def _reachable(start: str, waits: Mapping[str, Iterable[str]]) -> set[str]:
     return seen
 
 
-def _clash(me: Deployment, other: Deployment, file: str) -> Iterator[Finding]:
+def _clash(me: Deployment, other: Deployment, file: str) -> Iterator[Fault]:
     """Two deployments may share ports as alternatives to each other, but not when both start by themselves."""
     if me.name == other.name:
-        yield Finding(("name",), f"`{me.name}` is the name of {file} too", "give each deployment its own name")
+        yield Fault(("name",), f"`{me.name}` is the name of {file} too", "give each deployment its own name")
     if not (me.autostart and other.autostart and me.nodes and other.nodes and me.nodes[0] == other.nodes[0]):
         return
     theirs = {use: getattr(other, use) for use in _ports(other)}
@@ -190,7 +190,7 @@ def _clash(me: Deployment, other: Deployment, file: str) -> Iterator[Finding]:
         for their_use, port in theirs.items():
             if getattr(me, use) == port:
                 found = f"{port} on {me.nodes[0]} is `{their_use}` of `{other.name}`, and both start by themselves"
-                yield Finding((use,), found, "give one another port, or set `autostart: false`")
+                yield Fault((use,), found, "give one another port, or set `autostart: false`")
 
 
 def _ports(deployment: Deployment) -> tuple[str, ...]:

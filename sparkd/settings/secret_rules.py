@@ -11,7 +11,7 @@ from sparkd.engines.args import canonical
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.leaks import Leak, leaks
 from sparkd.model.secret import is_reference, is_secret
-from sparkd.settings.shape import NEVER, Finding, as_secret
+from sparkd.settings.shape import NEVER, Fault, as_secret
 from sparkd.settings.tree import Path
 
 IN_ADDRESS = f"there is a password in this address: {NEVER}"
@@ -23,28 +23,28 @@ _LOGIN = re.compile(r"[^/@]*:[^/@]*@(?!sha(256|512):)")
 """`user:password@registry/image`; a digest stands behind an @ too."""
 
 
-def in_deployment(d: Deployment) -> Iterator[Finding]:
+def in_deployment(d: Deployment) -> Iterator[Fault]:
     """Every one of them: variables by their names, and whatever an address, a flag or a key holds at any depth."""
     variables: list[tuple[Path, Mapping[str, str]]] = [(("env",), d.env)]
     variables += ((("node_env", node), env) for node, env in d.node_env.items())
     for path, env in variables:
         for name, value in env.items():
             if is_secret(name) and not is_reference(name, value):
-                yield Finding((*path, name), NEVER, as_secret(name))
+                yield Fault((*path, name), NEVER, as_secret(name))
     if d.image is not None and _LOGIN.match(d.image):
         fix = "leave `user:password@` out, and log in on every node: docker login"
-        yield Finding(("image",), IN_ADDRESS, fix)
+        yield Fault(("image",), IN_ADDRESS, fix)
     whole = {key: value for key, value in asdict(d).items() if key not in _ELSEWHERE}
     for at, name in dict.fromkeys((leak.path, leak.name) for leak in leaks(whole) if not _said(d, leak)):
-        yield Finding(at, _text(at, name), _fix(at, name))
+        yield Fault(at, _text(at, name), _fix(at, name))
 
 
-def in_cluster(cluster: Cluster) -> Iterator[Finding]:
+def in_cluster(cluster: Cluster) -> Iterator[Fault]:
     """Only addresses can have one there: all else is a path."""
     for path in dict.fromkeys(leak.path for leak in leaks(asdict(cluster)) if not leak.name):
         signed = "sign the notices with `webhook: {secret_file: …}`, or deliver them with a program under `exec`"
         fix = f"leave `user:password@` out: {signed}" if path[0] == "notify" else "leave `user:password@` out"
-        yield Finding(path, IN_ADDRESS, fix)
+        yield Fault(path, IN_ADDRESS, fix)
 
 
 def _said(d: Deployment, leak: Leak) -> bool:

@@ -56,7 +56,7 @@ _SHORT_LIST = 12
 """Longer lists of known keys help nobody."""
 
 
-class Finding(NamedTuple):
+class Fault(NamedTuple):
     """What a check of values found; the loader adds file and line."""
 
     path: Path
@@ -116,18 +116,18 @@ def _problems(kind: type, error: ValidationError, tree: Item, file: str) -> Iter
         path = _path(found)
         item = tree.at(*path)
         if item is None:
-            yield place(Finding(path, f"`{path[-1]}` is missing", _MISSING.get(str(path[-1]), "")), tree, file)
+            yield place(Fault(path, f"`{path[-1]}` is missing", _MISSING.get(str(path[-1]), "")), tree, file)
         elif found["type"] == "unexpected_keyword_argument":
             yield _unknown(kind, tree, path, file)
         elif is_secret(str(path[-1])):  # a password of digits is one too, and is not told
-            yield place(Finding(path, NEVER, as_secret(str(path[-1]))), tree, file)
+            yield place(Fault(path, NEVER, as_secret(str(path[-1]))), tree, file)
         else:
             expected = _EXPECTED.get(found["type"], found["msg"].removeprefix("Input should be "))
             text = f"expected {expected}, found {describe(item)}"
-            yield place(Finding(path, text, _type_fix(found["type"], item, _section(kind, path))), tree, file)
+            yield place(Fault(path, text, _type_fix(found["type"], item, _section(kind, path))), tree, file)
 
 
-def place(finding: Finding, tree: Item, file: str) -> Problem:
+def place(finding: Fault, tree: Item, file: str) -> Problem:
     """The problem of a finding: at the line where that path is written, or would have to be."""
     item, taken = tree.nearest(finding.path)
     veil = BY_NAME  # a problem is shown and journalled, whatever was written into the file
@@ -142,7 +142,7 @@ def as_secret(variable: str) -> str:
     return f"write `secrets: {{{variable}: {{file: /etc/sparkd/{variable.lower()}}}}}` and put the value there"
 
 
-def refused(found: Finding, whole: Item, shaped: Item) -> bool:
+def refused(found: Fault, whole: Item, shaped: Item) -> bool:
     """Is the finding about a value that was left out, or parts of it? What is wrong with it has been said."""
     written, left = whole.at(*found.path), shaped.at(*found.path)
     return written is not None and (left is None or left.plain() != written.plain())
@@ -245,7 +245,7 @@ _OTHER_BASE = re.compile(r"[-+]?0[0-9xo]")
 def _unknown(kind: type, tree: Item, path: Path, file: str) -> Problem:
     key = str(path[-1])
     return place(
-        Finding(path, f"unknown key `{key}`", suggestion(key, _names(kind, path[:-1]), _homes(kind))), tree, file
+        Fault(path, f"unknown key `{key}`", suggestion(key, _names(kind, path[:-1]), _homes(kind))), tree, file
     )
 
 

@@ -25,7 +25,8 @@ from sparkd import api
 from sparkd.daemon.links import Connections
 from sparkd.daemon.rank_logs import RankLogs
 from sparkd.daemon.reload import Reloading
-from sparkd.daemon.run import Watch, _Published
+from sparkd.daemon.reload_triggers import ChangedFiles
+from sparkd.daemon.run import _Published
 from sparkd.daemon.service import Service
 from sparkd.fleet import load_config
 from sparkd.fleet.ledger import Ledger
@@ -455,7 +456,7 @@ async def test_systemd_sees_the_reload_begin_and_end(monkeypatch: pytest.MonkeyP
 
 async def test_a_watched_file_counts_once_it_stays_as_it_is() -> None:
     async with running() as world, anyio.create_task_group() as group:
-        watch = Watch(world.folder, world.service, group)
+        watch = ChangedFiles(world.folder, world.service, group)
         await watch.look()
         world.write("qwen")
         await watch.look()
