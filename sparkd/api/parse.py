@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sparkd.api.service import Invalid, NotFound, Operation
 from sparkd.base.did_you_mean import closest
+from sparkd.verbs import Option, Verb, options, verbs
 
-VERBS = ("start", "stop", "restart", "pause", "resume", "release", "profile")
-LOSABLE = ("start", "stop", "restart")
-"""Verbs that may declare nodes lost."""
 MESSAGE_CHARS = 500
 NODES = 64
 
@@ -32,24 +30,34 @@ def known_name(name: str, known: Iterable[str], what: str) -> str:
     return name
 
 
-def operation(raw: bytes, verb: str, nodes: Iterable[str], by: str) -> Operation:
-    """The body of a POST. An empty body means the defaults. Raises Invalid."""
-    body = _object(raw, _FIELDS)
+def operation(raw: bytes, verb: Verb, name: str, nodes: Iterable[str], by: str) -> Operation:
+    """The body of a POST of the deployment `name`. An empty body means the defaults. Raises Invalid and NotFound."""
+    known = dict(sorted(options().items()))
+    keys = ("message", *known, "to")
+    body = _object(raw, keys)
     for key in body:
-        if key not in _FIELDS:
-            raise Invalid(f"unknown key {key[:100]!r}", suggestion(key, _FIELDS, "keys"))
-    fields = {key: read(key, body[key]) for key, read in _FIELDS.items() if key in body}
-    asked = Operation(by=by, **fields)
-    if asked.assume_lost and verb not in LOSABLE:
-        raise Invalid(f"assume_lost does not go with {verb}", f"it goes with {', '.join(LOSABLE)}")
-    for node in asked.assume_lost:
-        known_name(node, nodes, "node")
-    if (verb == "profile") != (asked.to is not None):
-        raise Invalid(
-            "profile needs `to`" if verb == "profile" else f"`to` does not go with {verb}",
-            'write {"to": "NAME OF THE PROFILE"}' if verb == "profile" else "leave it out",
-        )
-    return asked
+        if key not in keys:
+            raise Invalid(f"unknown key {key[:100]!r}", suggestion(key, keys, "keys"))
+    message = _message("message", body.get("message"))
+    read: dict[str, Any] = {
+        key: (_nodes if one.nodes else _flag)(key, body[key]) for key, one in known.items() if key in body
+    }
+    given = {key: value for key, value in read.items() if value}  # false, or no node: as if it were not there
+    for key in given:
+        if known[key] not in verb.takes:
+            raise Invalid(*_misplaced(known[key], name))
+        for node in given[key] if known[key].nodes else ():
+            known_name(node, nodes, "node")
+    if body.get("to") is not None:
+        raise Invalid(f"`to` does not go with {verb.name}", "leave it out")
+    return Operation(by=by, message=message, options=given)
+
+
+def _misplaced(option: Option, name: str) -> tuple[str, str]:
+    """What to say of an option that its verb does not take, and what to type instead."""
+    takers = [one.name for one in verbs().values() if option in one.takes]
+    value = " NODE" if option.nodes else ""
+    return f"{option.key} goes with {' and '.join(takers)} only", f"sparkd ctl {takers[0]} {name} {option.flag}{value}"
 
 
 def message(raw: bytes) -> str:
@@ -143,18 +151,3 @@ def _flag(key: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise Invalid(f"{key} cannot be used", "true or false")
     return value
-
-
-def _name(key: str, value: object) -> str | None:
-    if value is not None and (not isinstance(value, str) or not 0 < len(value) <= 100 or not value.isprintable()):
-        raise Invalid(f"{key} cannot be used", "the name of a profile, or null")
-    return value if isinstance(value, str) else None
-
-
-_FIELDS: dict[str, Callable[[str, object], Any]] = {
-    "message": _message,
-    "assume_lost": _nodes,
-    "clean": _flag,
-    "force": _flag,
-    "to": _name,
-}

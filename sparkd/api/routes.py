@@ -22,6 +22,7 @@ from sparkd.checks import CHECKS
 from sparkd.checks.report import listing
 from sparkd.journal import as_json
 from sparkd.reporting.exporter import Exporter
+from sparkd.verbs import verbs
 
 T = TypeVar("T")
 
@@ -250,9 +251,9 @@ class Routes:
     async def operate(self, request: web.Request) -> web.Response:
         by = await self.gate.writer(request)
         name = self._name(request)
-        verb = parse.known_name(request.match_info["verb"], parse.VERBS, "verb")
+        verb = parse.known_name(request.match_info["verb"], verbs(), "verb")
         raw = await self._body(request)
-        operation = parse.operation(raw, verb, self.service.view().nodes, by)
+        operation = parse.operation(raw, verbs()[verb], name, self.service.view().nodes, by)
         id = await self.service.operate(name, verb, operation)
         return answer({"schema": 1, "operation": id}, 202, {"Location": f"/api/v1/operations/{id}"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -12,6 +12,7 @@ from sparkd.base.errors import SparkdError
 from sparkd.journal import Event
 from sparkd.model.view import ClusterView
 from sparkd.reporting.copies import Shown
+from sparkd.verbs import Options
 
 
 class Refusal(SparkdError):
@@ -84,10 +85,8 @@ class Operation:
 
     message: str = ""
     by: str = ""
-    assume_lost: tuple[str, ...] = ()
-    clean: bool = False
-    force: bool = False
-    to: str | None = None
+    options: Options = field(default_factory=dict)
+    """What its verb takes; nothing else is in it."""
 
 
 class Drifts(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
@@ -18,135 +17,103 @@ from sparkd.ctl.reading import read
 from sparkd.ctl.text import ago, count, listing, say
 from sparkd.ctl.wait import Operation, follow
 from sparkd.ctl.words import since
-
-
-class Verb(NamedTuple):
-    """`asks`: it takes something away from somebody, so a person has to say yes. `effect` completes "would …"."""
-
-    asks: bool
-    effect: str
-
-
-VERBS = {
-    "start": Verb(False, "start {name} on {nodes} and keep it up"),
-    "stop": Verb(True, "stop {name}: its ranks on {nodes} end, and it stays down until somebody starts it"),
-    "restart": Verb(True, "restart {name}: its ranks on {nodes} end together and start again as generation {next}"),
-    "pause": Verb(True, "pause {name}: sparkd looks, but starts and stops nothing of it until it is resumed"),
-    "resume": Verb(False, "resume {name}: sparkd supervises it again"),
-    "release": Verb(False, "release {name} from its hold and try again, with a fresh restart budget"),
-}
+from sparkd.model.decision import Intent, Phase, State
+from sparkd.verbs import Option, Options, Verb
 
 
 class Asked(NamedTuple):
-    """What was typed beside the verb and the name."""
+    """What was typed beside the verb and the name; `options` are those that this verb takes."""
 
-    message: str = ""
-    assume_lost: tuple[str, ...] = ()
-    yes: bool = False
-    dry_run: bool = False
-    wait: bool = False
-    timeout_s: float | None = None
-    clean: bool = False
-    force: bool = False
+    options: Options
+    message: str
+    yes: bool
+    dry_run: bool
+    wait: bool
+    timeout_s: float | None
 
 
-def change(api: Api, verb: str, name: str | None, asked: Asked, as_json: bool) -> int:
+def change(api: Api, verb: Verb, name: str | None, asked: Asked, as_json: bool) -> int:
     """Asks, operates, waits where that is wanted; the exit code. Raises CtlError."""
     if asked.timeout_s is not None and not asked.wait:
         raise Usage("--timeout says how long to wait, and nothing waits here", "add --wait")
     status = read(Status, api.get("/api/v1/status"))
     deployment = pick(status, name)
-    _check_nodes(status, asked.assume_lost)
-    effect = _effect(verb, deployment, status, asked)
+    _check_nodes(status, verb, asked.options)
+    effect = _effect(verb, deployment, status, asked.options)
     if asked.dry_run:
-        return _dry_run(api, verb, deployment, effect, asked.clean, as_json)
-    if (VERBS[verb].asks or asked.assume_lost) and not asked.yes:
+        return _dry_run(api, verb, deployment, effect, asked.options, as_json)
+    if verb.asks and not asked.yes:
         _confirm(effect)
-    body = {
-        "message": asked.message,
-        "assume_lost": list(asked.assume_lost),
-        "clean": asked.clean,
-        "to": None,
-        **({"force": True} if asked.force else {}),  # a daemon that is older knows no such key
-    }
-    answer = api.post(f"/api/v1/deployments/{quote(deployment.name)}/{verb}", body)
+    body = {"message": asked.message, **asked.options}  # nothing that was not given: an older daemon may not know it
+    answer = api.post(f"/api/v1/deployments/{quote(deployment.name)}/{verb.name}", body)
     operation = Operation(str(answer.get("operation", "")), verb, deployment.name)
     if asked.wait:
         return follow(api, operation, asked.timeout_s, as_json)
     if as_json:
         print(json.dumps(answer, indent=2))
     else:
-        say(f"The {verb} of {deployment.name} is under way. See it with: `sparkd ctl watch {deployment.name}`")
+        say(f"The {verb.name} of {deployment.name} is under way. See it with: `sparkd ctl watch {deployment.name}`")
     return 0
 
 
-def _effect(verb: str, deployment: Deployment, status: Status, asked: Asked) -> list[str]:
+def _effect(verb: Verb, deployment: Deployment, status: Status, given: Options) -> list[str]:
     """What will happen, and what speaks against it, as sentences without their capital."""
     nodes = listing(dict.fromkeys(rank.node for rank in deployment.ranks)) or "its nodes"
     known = {"name": deployment.name, "nodes": nodes, "next": (deployment.generation or 0) + 1}
-    effect = [VERBS[verb].effect.format(**known)]
-    if VERBS[verb].asks and deployment.serving:
+    effect = [verb.effect.format(**known)]
+    if verb.asks and deployment.serving:
         began = since(deployment)
         effect.append("It is serving" + (f" since {ago(began, status.at)}." if began is not None else "."))
-    if asked.clean:
-        effect.append("Its compile caches are emptied first, so this start takes as long as the very first one.")
-    for node in asked.assume_lost:
+    for option in verb.takes:
+        if option.key in given and not option.nodes:
+            effect.append(option.effect)
+    for option, node in _named(verb, given):
+        effect.append(option.effect.format(node=node))
         view = status.node(node)
-        effect.append(
-            f"{node} is declared lost: what runs there counts as dead, unseen. Only right if it is switched off."
-        )
         if not (view and view.unread):
-            effect.append(f"But {node} answers right now.")
-    return effect
+            effect.append(option.answering.format(node=node))
+    return [sentence for sentence in effect if sentence]
 
 
-def _check_nodes(status: Status, nodes: Sequence[str]) -> None:
+def _named(verb: Verb, given: Options) -> list[tuple[Option, str]]:
+    """The nodes that were given, each with the option it was given with."""
+    return [(one, node) for one in verb.takes if one.nodes for node in given.get(one.key, ())]
+
+
+def _check_nodes(status: Status, verb: Verb, given: Options) -> None:
     names = [node.name for node in status.nodes]
-    for node in nodes:
+    for _, node in _named(verb, given):
         if node not in names:
             raise Usage(f"there is no node {node!r} in {status.cluster}", suggestion(node, names))
 
 
-def _refuse(verb: str, deployment: Deployment) -> None:
+def _refuse(verb: Verb, deployment: Deployment) -> None:
     """Raises what the daemon would answer, by the daemon's own rule."""
     if deployment.hold and deployment.hold.fact == "config":
         refused = f"{deployment.name} is held: {deployment.file} cannot be used", "sparkd config check"
     else:
-        from sparkd.fleet.intents import conflict
-        from sparkd.model.decision import Intent, Phase, State  # not on the way of `ctl status`
-
-        found = conflict(Intent(paused=deployment.paused), State(phase=Phase(deployment.phase)), verb)
+        found = verb.conflict(Intent(paused=deployment.paused), State(phase=Phase(deployment.phase)))
         if found is None:
             return
         refused = f"{deployment.name}: {found[0]}", found[1].format(name=deployment.name)
     raise Refused(*refused, "conflict", 409)
 
 
-def _come_true(verb: str, deployment: Deployment) -> str:
-    """What it is already, where this verb asks for just that."""
-    true = {
-        "start": deployment.serving and deployment.wanted == "up" and "serving",
-        "stop": deployment.phase == "stopped" and deployment.wanted == "stopped" and "stopped",
-        "pause": deployment.paused and "paused",
-    }
-    return true.get(verb) or ""
-
-
-def _dry_run(api: Api, verb: str, deployment: Deployment, effect: list[str], clean: bool, as_json: bool) -> int:
+def _dry_run(api: Api, verb: Verb, deployment: Deployment, effect: list[str], given: Options, as_json: bool) -> int:
     """Raises Refused where the daemon would refuse."""
     _refuse(verb, deployment)
-    already = _come_true(verb, deployment)
+    already = verb.already if verb.goal(deployment) else ""
     would = f"do nothing: {deployment.name} is already {already}" if already else effect[0]
-    starts = verb in ("start", "restart") and not already
+    starts = verb.starts and not already
     failing = starts and deployment.checks is not None and deployment.checks.fail
     held = [f"It would be held by what fails now: `sparkd ctl check {deployment.name}`."] if failing else []
     text = " ".join([f"would {would}.", *([] if already else effect[1:]), *held])
-    cleaned = would_clean(api, deployment.name, clean) if starts else {}
+    cleaned = would_clean(api, deployment.name, bool(given.get("clean"))) if starts else {}
     if as_json:
         answer = {
             "schema": 1,
             "dry_run": True,
-            "verb": verb,
+            "verb": verb.name,
             "deployment": deployment.name,
             "text": text,
             "cleanup": cleaned,

@@ -1,146 +1,60 @@
-"""The verbs of `sparkd ctl` that change something: what may be typed, with its help."""
+"""The verbs of `sparkd ctl` that change something: what may be typed for each, as its file in `sparkd/verbs` says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sparkd.ctl.client import Api
 from sparkd.ctl.commands import ctl, name, verb
-from sparkd.ctl.groups import Number
+from sparkd.ctl.groups import Command, Number
 from sparkd.ctl.names import complete_nodes
+
+if TYPE_CHECKING:
+    from sparkd.verbs import Option, Verb
 
 __all__ = ["ctl"]
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def changing(function: Command) -> Command:
-    """The options of every verb that changes something."""
-    for option in (
-        click.option("-m", "--message", default="", metavar="REASON", help="Why; kept in the history."),
-        click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing."),
-        click.option("-y", "--yes", is_flag=True, help="Do not ask."),
-        click.option(
-            "--timeout",
-            "timeout_s",
-            type=Number(min=0),
-            metavar="S",
-            help="Wait no longer than this (exit 6).",
-        ),
-        click.option("--wait", is_flag=True, help="Wait until it is done, and show how far it is."),
-    ):
-        function = option(function)
-    return function
-
-
-def _change(api: Api, which: str, name: str | None, as_json: bool, **asked: Any) -> int:
-    from sparkd.ctl.change import Asked, change
-
-    return change(api, which, name, Asked(**asked), as_json)
-
-
-force = click.option("--force", is_flag=True, help="Also where it differs from what worked, and that may break it.")
-
-
-@ctl.command()
-@name
-@changing
-@force
-@verb
-def start(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
-    """Start it, and keep it up from now on.
-
-    \b
-    sparkd ctl start --wait
-    """
-    return _change(api, "start", name, as_json, **asked)
-
-
-@ctl.command()
-@name
-@click.option(
-    "--assume-lost",
-    multiple=True,
-    metavar="NODE",
-    shell_complete=complete_nodes,
-    help="This node is switched off for good: count what ran there as dead, unseen. Repeatable.",
+EVERY = (
+    click.option("--wait", is_flag=True, help="Wait until it is done, and show how far it is."),
+    click.option("--timeout", "timeout_s", type=Number(min=0), metavar="S", help="Wait no longer than this (exit 6)."),
+    click.option("-y", "--yes", is_flag=True, help="Do not ask."),
+    click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing."),
+    click.option("-m", "--message", default="", metavar="REASON", help="Why; kept in the history."),
 )
-@changing
-@verb
-def stop(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
-    """Stop all its ranks; it stays down until somebody starts it.
-
-    That survives restarts of sparkd and reboots. Asks first.
-
-    \b
-    sparkd ctl stop --wait --yes
-    sparkd ctl stop --assume-lost spark2 -m "power supply is dead"
-    """
-    return _change(api, "stop", name, as_json, **asked)
+"""The options of every verb that changes something."""
 
 
-@ctl.command()
-@name
-@changing
-@force
-@click.option("--clean", is_flag=True, help="Empty its compile caches first, on every node.")
-@verb
-def restart(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
-    """Stop all its ranks together and start them as a new generation.
+def _commands() -> Iterator[tuple[str, click.Command]]:
+    from sparkd.verbs import verbs  # `ctl status` needs none of them
 
-    Costs nothing of the restart budget. Asks first. Caches that --clean
-    empties are those in its mounts, such as .cache/vllm, never models.
-
-    \b
-    sparkd ctl restart --wait -m "new image"
-    """
-    return _change(api, "restart", name, as_json, **asked)
+    return ((one.name, _command(one)) for one in verbs().values())
 
 
-@ctl.command()
-@name
-@changing
-@verb
-def pause(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
-    """Keep looking, but do nothing to it: for work by hand.
+def _command(one: Verb) -> click.Command:
+    @verb
+    def run(api: Api, name: str | None, as_json: bool, **typed: Any) -> int:
+        from sparkd.ctl.change import Asked, change
 
-    What runs goes on running. Lasts until `resume`. Asks first.
+        given = {option.key: typed.pop(option.key) for option in one.takes}
+        return change(api, one, name, Asked({key: value for key, value in given.items() if value}, **typed), as_json)
 
-    \b
-    sparkd ctl pause -m "trying other flags by hand"
-    """
-    return _change(api, "pause", name, as_json, **asked)
-
-
-@ctl.command()
-@name
-@changing
-@verb
-def resume(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
-    """End a pause: sparkd looks, takes over what runs, and acts again.
-
-    \b
-    sparkd ctl resume --wait
-    """
-    return _change(api, "resume", name, as_json, **asked)
+    names = [_names(option) for option in one.takes if option.nodes]
+    switches = [click.option(option.flag, is_flag=True, help=option.help) for option in one.takes if not option.nodes]
+    for add in reversed((name, *names, *EVERY, *switches)):
+        run = add(run)
+    text = "\n".join((one.help, "", "\b", *one.examples))
+    return click.command(one.name, cls=Command, help=text)(run)
 
 
-@ctl.command()
-@name
-@changing
-@verb
-def release(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
-    """Try again after a hold, once its cause is fixed.
+def _names(option: Option) -> Any:
+    """What adds an option that takes names of nodes."""
+    return click.option(option.flag, multiple=True, metavar="NODE", shell_complete=complete_nodes, help=option.help)
 
-    Needed only for holds that do not heal by themselves; `status` says which.
 
-    \b
-    sparkd ctl release --wait -m "cable replaced"
-    """
-    return _change(api, "release", name, as_json, **asked)
+ctl.add_later(_commands)
 
 
 @ctl.command()

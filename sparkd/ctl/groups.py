@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
 
 
-class Verb(click.Command):
+class Command(click.Command):
     """A command that answers an unknown option with the one that was meant."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -18,14 +18,33 @@ class Verb(click.Command):
             raise _no_option(self, ctx, error.option_name) from None
 
 
-class Ordered(Verb, click.Group):
+class Ordered(Command, click.Group):
     """Lists its commands in the order in which they are written: what is needed most comes first."""
 
-    command_class = Verb
+    command_class = Command
     group_class = type
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._later: list[tuple[int, Callable[[], Iterable[tuple[str, click.Command]]]]] = []
+
+    def add_later(self, make: Callable[[], Iterable[tuple[str, click.Command]]]) -> None:
+        """Commands for this place in the order, made when the first is needed that is not here: that may cost time."""
+        self._later.append((len(self.commands), make))
+
+    def all_commands(self) -> dict[str, click.Command]:
+        """Also those that were added for later."""
+        while self._later:
+            place, make = self._later.pop()  # the last one first: what is before it stays in its place
+            written = list(self.commands.items())
+            self.commands = dict([*written[:place], *make(), *written[place:]])
+        return dict(self.commands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return self.commands.get(cmd_name) or self.all_commands().get(cmd_name)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return list(self.all_commands())
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -78,7 +97,9 @@ class Number(_Ranged, click.FloatRange):
 
 def commands(group: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Every command below `group` with the words that lead to it, in the order of the help."""
-    for name, command in group.commands.items() if isinstance(group, click.Group) else ():
+    if not isinstance(group, click.Group):
+        return
+    for name, command in (group.all_commands() if isinstance(group, Ordered) else group.commands).items():
         yield (*path, name), command
         yield from commands(command, (*path, name))
 

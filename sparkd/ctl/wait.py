@@ -13,6 +13,7 @@ from sparkd.ctl.errors import FAILED, INTERRUPTED, OUT_OF_TIME, CtlError, Refuse
 from sparkd.ctl.reading import read
 from sparkd.ctl.text import Terminal, count, duration, labelled, say, terminal
 from sparkd.ctl.words import STARTING, verdict, what_next, why
+from sparkd.verbs import Verb
 
 POLL_S = 0.5
 PATIENCE_S = 60.0
@@ -31,7 +32,7 @@ PHASES = {
 
 class Operation(NamedTuple):
     id: str
-    verb: str
+    verb: Verb
     deployment: str
 
 
@@ -100,7 +101,7 @@ def follow(api: Api, operation: Operation, timeout_s: float | None, as_json: boo
     except KeyboardInterrupt:
         line.clear()
         say(
-            f"\nNot cancelled: sparkd goes on with the {operation.verb} of {operation.deployment}. "
+            f"\nNot cancelled: sparkd goes on with the {operation.verb.name} of {operation.deployment}. "
             f"See it with: `sparkd ctl watch {operation.deployment}`",
             sys.stderr,
         )
@@ -122,17 +123,16 @@ def _look(api: Api, operation: Operation) -> Look:
     if deployment is None:
         raise CtlError(f"{operation.deployment} is not configured any more", "see what is: sparkd config check")
     mine = next(one for one in raw["deployments"] if one["name"] == deployment.name)
-    state = str(answer.get("state") or _judged(operation.verb, deployment))
+    state = str(answer.get("state") or _told_from(deployment, operation.verb))
     return Look(_OUTCOMES.get(state), str(answer.get("sentence") or ""), deployment, status, mine)
 
 
 _OUTCOMES = {"done": "done", "failed": "failed", "held": "failed", "superseded": "failed"}
 
 
-def _judged(verb: str, deployment: Deployment) -> str:
+def _told_from(deployment: Deployment, verb: Verb) -> str:
     """How far an operation is that the daemon does not know any more, told from the deployment alone."""
-    goal = {"stop": deployment.phase == "stopped", "pause": deployment.phase == "paused"}.get(verb, deployment.serving)
-    if goal:
+    if verb.goal(deployment):
         return "done"
     return "held" if deployment.phase == "held" else "running"
 
@@ -165,10 +165,10 @@ def _end(look: Look, operation: Operation, elapsed: float, as_json: bool) -> int
         _print_json(look, operation, look.outcome or "", elapsed)
         return code
     if code == 0:
-        say(f"{verdict(look.deployment, look.status).text} [{operation.verb}: {duration(elapsed)}]")
+        say(f"{verdict(look.deployment, look.status).text} [{operation.verb.name}: {duration(elapsed)}]")
         return code
     term = terminal()
-    say(f"The {operation.verb} failed after {duration(elapsed)}. {verdict(look.deployment, look.status).text}")
+    say(f"The {operation.verb.name} failed after {duration(elapsed)}. {verdict(look.deployment, look.status).text}")
     for label, text in (
         ("why", look.said or why(look.deployment)),
         ("fix", look.deployment.hold.fix if look.deployment.hold else ""),
@@ -184,7 +184,7 @@ def _removed(said: str, operation: Operation, elapsed: float, as_json: bool) -> 
     if as_json:
         _print_json(None, operation, "done", elapsed, said)
     else:
-        say(f"{operation.deployment} is stopped: {said} [{operation.verb}: {duration(elapsed)}]")
+        say(f"{operation.deployment} is stopped: {said} [{operation.verb.name}: {duration(elapsed)}]")
     return 0
 
 
@@ -193,7 +193,7 @@ def _out_of_time(look: Look | None, operation: Operation, elapsed: float, as_jso
         _print_json(look, operation, "timeout", elapsed)
     else:
         state = f" It is at: {_doing(look)}." if look else ""
-        say(f"Not done after {duration(elapsed)}: the {operation.verb} of {operation.deployment} goes on.{state}")
+        say(f"Not done after {duration(elapsed)}: the {operation.verb.name} of {operation.deployment} goes on.{state}")
         say(f"See it with: `sparkd ctl watch {operation.deployment}`")
     return OUT_OF_TIME
 
@@ -202,7 +202,7 @@ def _print_json(look: Look | None, operation: Operation, outcome: str, elapsed: 
     answer = {
         "schema": 1,
         "operation": operation.id,
-        "verb": operation.verb,
+        "verb": operation.verb.name,
         "outcome": outcome,
         "text": look.said or why(look.deployment) if look else said,
         "seconds": round(elapsed, 1),

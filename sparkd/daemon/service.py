@@ -20,7 +20,6 @@ from sparkd.daemon.drift_answers import Drifts
 from sparkd.daemon.rank_logs import RankLogs
 from sparkd.daemon.reload import Reloading
 from sparkd.decide.rules import rule
-from sparkd.fleet.intents import VERBS, Wish, changed, conflict, progress
 from sparkd.fleet.load_config import NotLoaded
 from sparkd.journal import Event, JournalError, as_json
 from sparkd.loop.supervisor import Supervisor
@@ -33,6 +32,7 @@ from sparkd.reporting import config_changes
 from sparkd.reporting import outage_list as outages
 from sparkd.reporting.copies import Shown
 from sparkd.reporting.notices import Notifier, drifted, edges
+from sparkd.verbs import Verb, Wish, changed, progress, verbs
 
 CAPTURES = 5
 REMEMBERED = 200
@@ -137,30 +137,20 @@ class Service:
 
     async def operate(self, name: str, verb: str, operation: Operation) -> str:
         """Write the wish down as the new intent; the loop does the rest. Raises Conflict, NotFound, Invalid, Unwritable."""
-        deployment = self._known(name)
-        if verb not in VERBS:
-            raise NotFound(f"there is no verb {verb}", f"use one of: {', '.join(VERBS)}")
-        strangers = sorted(set(operation.assume_lost) - set(deployment.nodes))
+        deployment, asked = self._known(name), verbs()[verb]
+        named = {node for one in asked.takes if one.nodes for node in operation.options.get(one.key, ())}
+        strangers = sorted(named - set(deployment.nodes))
         if strangers:
             raise Invalid(
                 f"{', '.join(strangers)} is no node of {name}", f"its nodes are {', '.join(deployment.nodes)}"
             )
-        if operation.clean and verb != "restart":
-            raise Invalid("clean goes with restart only", f"sparkd ctl restart {name} --clean")
-        if operation.force and verb not in ("start", "restart"):
-            raise Invalid("force goes with start and restart only", f"sparkd ctl start {name} --force")
-        if operation.assume_lost and verb != "stop":
-            raise Invalid("assume_lost goes with stop only", f"sparkd ctl stop {name} --assume-lost NODE")
         supervisor = self._supervisor
         before, state = supervisor.intents[name], supervisor.states[name]
-        refused = conflict(before, state, verb)
+        refused = asked.conflict(before, state)
         if refused is not None:
             raise Conflict(f"{name}: {refused[0]}", refused[1].format(name=name))
-        self._must_have_a_file(name, verb)
-        lost = frozenset(operation.assume_lost)
-        wanted = changed(
-            before, verb, lost, operation.by, operation.message, clock.wall(), operation.clean, operation.force
-        )
+        self._must_have_a_file(name, asked)
+        wanted = changed(before, asked, operation.options, operation.by, operation.message, clock.wall())
         try:
             await supervisor.want(name, wanted, verb)
         except JournalError as error:
@@ -173,10 +163,10 @@ class Service:
             self._wishes.pop(next(iter(self._wishes)))
         return wish.id
 
-    def _must_have_a_file(self, name: str, verb: str) -> None:
+    def _must_have_a_file(self, name: str, verb: Verb) -> None:
         """A start that a person asks for goes by the file; one that sparkd makes by itself goes by what it knows."""
         fileless = self._supervisor.ledger.roster.fileless
-        if verb not in ("start", "restart") or name not in fileless:
+        if not verb.starts or name not in fileless:
             return
         broken = fileless[name]
         if broken is None:

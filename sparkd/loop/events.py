@@ -14,6 +14,7 @@ from sparkd.model.decision import Intent, State
 from sparkd.model.snapshot import Canary, Outcome
 from sparkd.model.view import stage_seconds
 from sparkd.reporting.metrics import Counters
+from sparkd.verbs import verbs
 
 
 @dataclass(slots=True)
@@ -42,7 +43,7 @@ class Chronicle:
     ) -> None:
         """Journal one event. Who asked and why is told only with what was asked; all else sparkd did by itself."""
         failure = state.failure if kind == "failed" else None
-        asked = kind.endswith("-asked") or kind in ("stopping", "released", "paused", "resumed")
+        asked = any(kind == verb.event for verb in verbs().values())
         event = Event(
             at=clock.wall(),
             deployment=name,

@@ -16,7 +16,7 @@ from sparkd.node.node import Node
 from sparkd.node.probes import PROBES
 from sparkd.node.refusal import Refusal
 from sparkd.node.tasks import Outcome, Tasks
-from sparkd.node.verbs import VERBS
+from sparkd.node.verbs import OPERATIONS
 
 MAX_CONNECTIONS = 16
 IDLE_S = 600.0
@@ -113,9 +113,9 @@ class Server:
         if request.version not in protocol.PROTOCOLS and request.op != "hello":
             spoken = ", ".join(map(str, protocol.PROTOCOLS))
             raise Refusal("version", f"this node speaks protocol {spoken}, not {request.version}")
-        if request.op != "probe" and request.op not in VERBS:
+        if request.op != "probe" and request.op not in OPERATIONS:
             raise Refusal("usage", f"unknown op {request.op[:80]!r}")
-        if request.op == "probe" or not VERBS[request.op].open:
+        if request.op == "probe" or not OPERATIONS[request.op].open:
             self._node.owner.check(request.owner)
 
     def _probe(self, request: protocol.Request) -> Answers:
@@ -154,7 +154,9 @@ class Server:
         """One at a time for the same arguments: a sync on a dead disk must not keep a signal from being sent."""
         done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         shown = f"{request.op} {json.dumps(_shown(request.args), sort_keys=True)}"
-        work = functools.partial(VERBS[request.op].act, self._node, request.owner, request.args, request.deadline_s)
+        work = functools.partial(
+            OPERATIONS[request.op].act, self._node, request.owner, request.args, request.deadline_s
+        )
         about = json.dumps(request.args, sort_keys=True)
         self._tasks.start(request.op, about, request.deadline_s, work, done.put)
         try:

@@ -103,19 +103,14 @@ async def test_history_can_be_asked_for_by_name_and_number() -> None:
 
 async def test_a_wish_is_written_down_with_who_and_why() -> None:
     async with running() as place, place.unix() as session:
-        wish = {"message": "new flags", "assume_lost": ["spark2"], "clean": True, "to": None}
+        wish = {"message": "new flags", "assume_lost": ["spark2"], "clean": False, "to": None}
         async with session.post("/api/v1/deployments/ds4-flash/stop", json=wish) as answer:
             assert answer.status == 202
             assert answer.headers["Location"] == "/api/v1/operations/op-1"
             assert await answer.json() == {"schema": 1, "operation": "op-1"}
         [(name, verb, asked)] = place.daemon.asked
-        assert (name, verb, asked.message, asked.assume_lost, asked.clean) == (
-            "ds4-flash",
-            "stop",
-            "new flags",
-            ("spark2",),
-            True,
-        )
+        given = {"assume_lost": ("spark2",)}
+        assert (name, verb, asked.message, asked.options) == ("ds4-flash", "stop", "new flags", given)
         assert asked.by == getpass.getuser()
         assert (await ask(session, "POST", "/api/v1/deployments/ds4-flash/start"))[0] == 202
         assert (await ask(session, "GET", "/api/v1/operations/op-1"))[1]["state"] == "running"
@@ -141,10 +136,13 @@ DEEP = "[" * 30_000 + "]" * 30_000
         ("ds4-flash/start", '{"message": 3}', "usage", "one line of text"),
         ("ds4-flash/stop", '{"assume_lost": "spark2"}', "usage", "an array of node names"),
         ("ds4-flash/stop", '{"assume_lost": ["spark3"]}', "not_found", "did you mean spark"),
-        ("ds4-flash/pause", '{"assume_lost": ["spark2"]}', "usage", "it goes with"),
+        ("ds4-flash/pause", '{"assume_lost": ["spark2"]}', "usage", "assume_lost goes with stop only"),
+        ("ds4-flash/start", '{"assume_lost": ["spark2"]}', "usage", "sparkd ctl stop ds4-flash --assume-lost NODE"),
+        ("ds4-flash/start", '{"clean": true}', "usage", "clean goes with restart only"),
+        ("ds4-flash/stop", '{"force": true}', "usage", "force goes with start and restart only"),
+        ("ds4-flash/pause", '{"force": true}', "usage", "sparkd ctl start ds4-flash --force"),
         ("ds4-flash/stop", '{"to": "latency"}', "usage", "leave it out"),
-        ("ds4-flash/profile", "{}", "usage", "NAME OF THE PROFILE"),
-        ("ds4-flash/profile", '{"to": 3}', "usage", "the name of a profile"),
+        ("ds4-flash/profile", '{"to": "latency"}', "not_found", "verbs: pause, release, restart, resume, start, stop"),
         ("ds4-flash/pause", "", "conflict", "nothing to do"),
         ("ds4-flash/resume", "", "unwritable", "free some space"),
         ("ds4-flash/strat", "", "not_found", "did you mean start?"),

@@ -195,7 +195,7 @@ async def test_assume_lost_reaches_the_daemon(tmp_path: Path) -> None:
     async with api(service, tmp_path) as socket:
         code, _, _ = await sparkd(socket, "ctl", "stop", "--assume-lost", "spark2", "--yes")
     assert code == 0
-    assert service.asked[0][2].assume_lost == ("spark2",)
+    assert service.asked[0][2].options == {"assume_lost": ("spark2",)}
 
 
 async def test_reading_verbs_over_the_real_api(tmp_path: Path) -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from click import Command, Group
+from click import Group
 from click.testing import CliRunner, Result
 from ctl_daemon import daemon
 from ctl_scenes import serving
 
 from sparkd.base.errors import ConfigError, Problem
 from sparkd.cli.main import cli
+from sparkd.ctl.groups import commands
 
 CLUSTER = """\
 cluster: desk
@@ -167,16 +168,7 @@ def test_version() -> None:
     assert set(json.loads(run("version", "--json").stdout)) == {"schema", "version"}
 
 
-def commands(group: Group, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Command]]:
-    found = []
-    for name, command in group.commands.items():
-        found.append(((*path, name), command))
-        if isinstance(command, Group):
-            found += commands(command, (*path, name))
-    return found
-
-
-EVERY = commands(cli)
+EVERY = list(commands(cli))
 
 
 @pytest.mark.parametrize("path", [path for path, _ in EVERY], ids=" ".join)

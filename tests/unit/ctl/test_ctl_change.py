@@ -30,6 +30,7 @@ from ctl_scenes import (
 from sparkd.ctl import wait
 from sparkd.ctl.client import Api
 from sparkd.ctl.errors import Unreached
+from sparkd.verbs import verbs
 
 ASKING = ("stop", "restart", "pause")
 FREE = ("start", "resume", "release")
@@ -53,7 +54,7 @@ def test_what_takes_something_away_is_refused_without_a_terminal(verb: str) -> N
 def test_what_takes_nothing_away_is_done_at_once(verb: str) -> None:
     with daemon(serving()) as server:
         answer = sparkd(server.socket_path, "ctl", verb, "-m", "because")
-        body = {"message": "because", "assume_lost": [], "clean": False, "to": None}
+        body = {"message": "because"}
         assert server.posted == [(f"/api/v1/deployments/ds4-flash/{verb}", body)]
     assert answer.returncode == 0
     assert "sparkd ctl watch ds4-flash" in answer.stdout
@@ -312,7 +313,10 @@ def test_wait_outlives_a_short_absence_of_sparkd(capsys: pytest.CaptureFixture[s
         os.rename(server.socket_path, f"{server.socket_path}.away")
         back = threading.Timer(0.3, os.rename, (f"{server.socket_path}.away", server.socket_path))
         back.start()
-        assert wait.follow(Api(server.socket_path), wait.Operation("op-7", "start", "ds4-flash"), None, False) == 0
+        assert (
+            wait.follow(Api(server.socket_path), wait.Operation("op-7", verbs()["start"], "ds4-flash"), None, False)
+            == 0
+        )
         back.join()
     shown = capsys.readouterr()
     assert "cannot be reached" in shown.err
@@ -323,7 +327,7 @@ def test_wait_outlives_a_short_absence_of_sparkd(capsys: pytest.CaptureFixture[s
 def test_wait_gives_up_on_a_sparkd_that_stays_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wait, "PATIENCE_S", 0.1)
     with pytest.raises(Unreached):
-        wait.follow(Api(str(tmp_path / "none")), wait.Operation("op-7", "start", "ds4-flash"), None, False)
+        wait.follow(Api(str(tmp_path / "none")), wait.Operation("op-7", verbs()["start"], "ds4-flash"), None, False)
 
 
 # ------------------------------------------------------------------------------------------------- what would be cleaned

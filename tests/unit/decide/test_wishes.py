@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from sparkd.fleet.intents import changed, conflict
 from sparkd.model.decision import Cause, Failure, FailureClass, Hold, Intent, Phase, State
 from sparkd.model.snapshot import Snapshot
+from sparkd.verbs import changed, verbs
 
 from .world import NOW, PAUSED, STOPPED, UP, away, began, both, container, decide, down, node, seen, serving, state
 
@@ -141,9 +141,9 @@ def test_what_nobody_knows_to_be_wanted_is_neither_started_nor_stopped(phase: Ph
     assert decision.reason == "intent-unread"
     assert "sparkd ctl start demo, or sparkd ctl stop demo" in decision.sentence
     for verb, wanted in (("start", "up"), ("stop", "stopped"), ("restart", "up")):
-        assert conflict(lost, now, verb) is None
-        said = changed(lost, verb, frozenset(), "milo", "", 0.0)
+        assert verbs()[verb].conflict(lost, now) is None
+        said = changed(lost, verbs()[verb], {}, "milo", "", 0.0)
         assert (said.wanted, said.unread) == (wanted, False)
         assert decide(now, seen_now, said).state.phase is Phase.ADOPTING, "it looks, then does it"
-    held_back = changed(changed(lost, "pause", frozenset(), "", "", 0.0), "resume", frozenset(), "", "", 0.0)
+    held_back = changed(changed(lost, verbs()["pause"], {}, "", "", 0.0), verbs()["resume"], {}, "", "", 0.0)
     assert held_back.unread, "nobody has said what is wanted yet"
