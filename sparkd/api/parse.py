@@ -44,7 +44,7 @@ def operation(raw: bytes, verb: Verb, name: str, nodes: Iterable[str], by: str) 
     }
     given = {key: value for key, value in read.items() if value}  # false, or no node: as if it were not there
     for key in given:
-        if known[key] not in verb.takes:
+        if key not in (one.key for one in verb.takes):
             raise Invalid(*_misplaced(known[key], name))
         for node in given[key] if known[key].nodes else ():
             known_name(node, nodes, "node")
@@ -55,7 +55,7 @@ def operation(raw: bytes, verb: Verb, name: str, nodes: Iterable[str], by: str) 
 
 def _misplaced(option: Option, name: str) -> tuple[str, str]:
     """What to say of an option that its verb does not take, and what to type instead."""
-    takers = [one.name for one in verbs().values() if option in one.takes]
+    takers = [one.name for one in verbs().values() if option.key in (taken.key for taken in one.takes)]
     value = " NODE" if option.nodes else ""
     return f"{option.key} goes with {' and '.join(takers)} only", f"sparkd ctl {takers[0]} {name} {option.flag}{value}"
 

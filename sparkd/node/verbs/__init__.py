@@ -1,4 +1,4 @@
-"""Verb name -> function(node, owner, args, deadline_s) -> result. A new verb is one function and one line."""
+"""Name of an operation -> function(node, owner, args, deadline_s) -> result. A new one is one function and one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparkd.node.verbs import ask_parser, files, freeing, memory, ownership, pro
 
 
 class Operation(NamedTuple):
-    """`open` verbs may be asked by a sparkd that is not the owner: they are how it becomes one."""
+    """What is `open` may be asked by a sparkd that is not the owner: that is how it becomes one."""
 
     act: Callable[[Node, str, Mapping[str, Any], float], Any]
     open: bool = False

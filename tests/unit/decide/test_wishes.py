@@ -8,7 +8,7 @@ import pytest
 
 from sparkd.model.decision import Cause, Failure, FailureClass, Hold, Intent, Phase, State
 from sparkd.model.snapshot import Snapshot
-from sparkd.verbs import changed, verbs
+from sparkd.verbs import Verb, changed, verbs
 
 from .world import NOW, PAUSED, STOPPED, UP, away, began, both, container, decide, down, node, seen, serving, state
 
@@ -147,3 +147,25 @@ def test_what_nobody_knows_to_be_wanted_is_neither_started_nor_stopped(phase: Ph
         assert decide(now, seen_now, said).state.phase is Phase.ADOPTING, "it looks, then does it"
     held_back = changed(changed(lost, verbs()["pause"], {}, "", "", 0.0), verbs()["resume"], {}, "", "", 0.0)
     assert held_back.unread, "nobody has said what is wanted yet"
+
+
+# --------------------------------------------------------------------------------------------------- what history has of it
+
+HELD = state(Phase.HELD, hold=BUDGET)
+MEANT: dict[str, tuple[State, Intent]] = {
+    "start": (state(Phase.STOPPED), STOPPED),
+    "stop": (serving(), UP),
+    "restart": (serving(), UP),
+    "pause": (serving(), UP),
+    "resume": (state(Phase.PAUSED, before=Phase.SERVE), PAUSED),
+    "release": (HELD, UP),
+}
+
+
+@pytest.mark.parametrize("verb", verbs().values(), ids=lambda verb: verb.name)
+def test_a_verb_leaves_its_kind_of_event(verb: Verb) -> None:
+    """By this kind history knows that a person asked for it, and names them."""
+    before, intent = MEANT[verb.name]
+    assert verb.conflict(intent, before) is None
+    decision = decide(before, both(), changed(intent, verb, {}, "milo", "because", 0.0))
+    assert [kind for kind, _ in decision.events] == [verb.event]
