@@ -16,7 +16,7 @@ import sparkd.verbs
 from sparkd.api import Invalid, NotFound, parse
 
 TESTS = Path(__file__).parents[2]
-FOLDER = Path(__file__).parent / "made_up"
+FOLDER = Path(__file__).parents[1] / "verbs" / "made_up"
 FOUND = f"import sparkd.verbs; sparkd.verbs.__path__.append({str(FOLDER)!r});"
 
 
