@@ -15,7 +15,7 @@ from sparkd.model.snapshot import Snapshot
 from sparkd.observe import NodeAccess
 
 
-class Looks(Protocol):
+class Reached(Protocol):
     """How the nodes are reached, and the loop's last look at them."""
 
     @property
@@ -31,10 +31,10 @@ class Looks(Protocol):
     def snapshot(self) -> Snapshot | None: ...
 
 
-async def would_clean(looks: Looks, deployment: Deployment, clean: bool) -> Mapping[str, Any]:
+async def would_clean(loop: Reached, deployment: Deployment, clean: bool) -> Mapping[str, Any]:
     """Node -> figures in bytes. Changes nothing. Raises HostError for a node that a reload has taken away."""
-    allowed, seen = looks.cluster.cleanup, looks.snapshot
-    clients = {node: looks.access[node].client for node in deployment.nodes}
+    allowed, seen = loop.cluster.cleanup, loop.snapshot
+    clients = {node: loop.access[node].client for node in deployment.nodes}
     uses = ENGINES[deployment.engine].ports(deployment)
 
     def ends(node: str, engines: tuple[EngineProcess, ...]) -> Mapping[str, int]:
@@ -43,7 +43,7 @@ async def would_clean(looks: Looks, deployment: Deployment, clean: bool) -> Mapp
             return {}
         ports = [use.port for use in uses if deployment.nodes[use.rank] == node]
         view = replace(view, engines=engines)
-        return ended_first(deployment.name, ports, view, looks.owner, allowed.remove_strays)
+        return ended_first(deployment.name, ports, view, loop.owner, allowed.remove_strays)
 
     found = await preview(clients, deployment, clean, ends)
     settings = {"drop_caches": allowed.drop_caches, "swapoff": allowed.swapoff}

@@ -21,9 +21,11 @@ from sparkd.base import redact
 from sparkd.daemon import sd_notify
 from sparkd.daemon.links import CLOSE_S, Connections, Reach
 from sparkd.daemon.reach import reaching
-from sparkd.daemon.reload import Reloading
+from sparkd.daemon.reload import Read, Reloading
 from sparkd.daemon.reload_triggers import ChangedFiles, on_signals
 from sparkd.daemon.service import Service
+from sparkd.daemon.showing import Showing
+from sparkd.daemon.wishes import Wishes
 from sparkd.fleet import load_config
 from sparkd.fleet.ledger import Ledger
 from sparkd.journal import AlreadyOwned, Journal, JournalError
@@ -98,10 +100,8 @@ async def _main(config: Config, reach: Reach, journal: Journal, config_path: Pat
             await supervisor.ledger.load()
             await supervisor.drifter.count_on()
             read = None if config_path is None else partial(load_config.load, config_path)
-            service = Service(
-                supervisor, notifier, Reloading(read, supervisor, supervisor.chronicle.told, connections, notifier)
-            )
-            await service.learn()
+            service = serviced(supervisor, read, connections, notifier)
+            await service.showing.learn()
             watch = None if config_path is None else ChangedFiles(config_path, service, group)
             supervisor.published = _Published(service, watch).after_cycle
             async with api.serve(service, cluster, counters):
@@ -113,6 +113,27 @@ async def _main(config: Config, reach: Reach, journal: Journal, config_path: Pat
                     await supervisor.checker.asking.aclose()
                 group.cancel_scope.cancel()
     return 0
+
+
+def serviced(
+    supervisor: Supervisor, read: Read | None, connections: Connections, notifier: notices.Notifier
+) -> Service:
+    """The parts that people are answered by, each with what it uses of the loop. `read`: the configuration, once more."""
+    ledger, journal, drifter = supervisor.ledger, supervisor.journal, supervisor.drifter
+    reloading = Reloading(read, supervisor, supervisor.chronicle.told, connections, notifier)
+    showing = Showing(supervisor, ledger, journal, drifter, reloading, notifier)
+    supervisor.chronicle.heard = showing.heard
+    return Service(
+        loop=supervisor,
+        ledger=ledger,
+        journal=journal,
+        checker=supervisor.checker,
+        drifter=drifter,
+        reloading=reloading,
+        showing=showing,
+        wishes=Wishes(ledger, supervisor.want),
+        saved=supervisor.captures,
+    )
 
 
 @dataclass(slots=True)
@@ -146,20 +167,21 @@ class _Published:
     ready: bool = False
     said: str = ""
 
-    async def after_cycle(self, supervisor: Supervisor) -> None:
-        shown = await self.service.publish()
+    async def after_cycle(self) -> None:
+        loop = self.service.loop
+        shown = await self.service.showing.publish()
         fields = {"WATCHDOG": "1"}
         status = str(shown["verdict"])
         if status != self.said:
             fields["STATUS"] = self.said = status
-        if not self.ready and supervisor.snapshot is not None:
+        if not self.ready and loop.snapshot is not None:
             # Ready after the first look, which has deadlines of its own: a mute node delays it by no more than those.
             fields["READY"] = "1"
             self.ready = True
             _collect_little_by_little()
-            log.info("first look done", cluster=supervisor.cluster.cluster, version=sparkd.__version__)
+            log.info("first look done", cluster=loop.cluster.cluster, version=sparkd.__version__)
         sd_notify.notify(**fields)
-        if self.watch is not None and supervisor.cluster.reload.watch:
+        if self.watch is not None and loop.cluster.reload.watch:
             await self.watch.look()
 
 

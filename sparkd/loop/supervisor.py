@@ -55,7 +55,7 @@ class Supervisor:
     owner: str
     captures: Path
     counters: Counters
-    published: Callable[[Supervisor], Awaitable[None]] = field(init=False)
+    published: Callable[[], Awaitable[None]] = field(init=False)
     """Called after every cycle, when all that is shown is consistent."""
     states: dict[str, State] = field(init=False)
     intents: dict[str, Intent] = field(init=False)
@@ -172,7 +172,7 @@ class Supervisor:
                 again = await self.cycle()
             self.counters.loop(clock.now() - started)
             self.last_loop = clock.now()
-            await self.published(self)
+            await self.published()
         except Exception:
             # The loop must outlive its own bugs: an engine that serves needs no sparkd, a dead one does.
             log.exception("cycle failed", hint="this is a bug in sparkd; please report it with this trace")

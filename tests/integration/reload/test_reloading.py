@@ -24,9 +24,8 @@ import pytest
 from sparkd import api
 from sparkd.daemon.links import Connections
 from sparkd.daemon.rank_logs import RankLogs
-from sparkd.daemon.reload import Reloading
 from sparkd.daemon.reload_triggers import ChangedFiles
-from sparkd.daemon.run import _Published
+from sparkd.daemon.run import _Published, serviced
 from sparkd.daemon.service import Service
 from sparkd.fleet import load_config
 from sparkd.fleet.ledger import Ledger
@@ -144,11 +143,8 @@ async def running() -> AsyncIterator[World]:
             )
             await supervisor.ledger.load()
             notifier = Notifier(config.cluster.notify, counters)
-            reloading = Reloading(
-                partial(load_config.load, folder), supervisor, supervisor.chronicle.told, connections, notifier
-            )
-            service = Service(supervisor, notifier, reloading)
-            await service.learn()
+            service = serviced(supervisor, partial(load_config.load, folder), connections, notifier)
+            await service.showing.learn()
             supervisor.published = _Published(service, None).after_cycle
             async with api.serve(service, config.cluster, counters):
                 yield World(folder, supervisor, service, connections, journal, reached)
