@@ -11,6 +11,7 @@ from sparkd.base import clock
 from sparkd.engines import ENGINES, base_url
 from sparkd.model.action import SendCanary, WarmUp
 from sparkd.model.config import Deployment
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.rate import rate
 from sparkd.model.snapshot import Canary
 
@@ -79,7 +80,7 @@ async def key(hands: Hands) -> str | None:
     found = await hands.secret(API_KEY)
     if not (found.isascii() and found.isprintable()) or found != found.strip():
         why = "a request can hold printable ASCII alone, and no blank at its ends"
-        raise ActionFailed(f"secret {API_KEY} in {file} is no key: {why}", "secret")
+        raise ActionFailed(f"secret {API_KEY} in {file} is no key: {why}", FailureCode.SECRET)
     return found
 
 

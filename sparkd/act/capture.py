@@ -17,6 +17,7 @@ from sparkd.act.hands import ActionFailed, Hands, at_once
 from sparkd.base import clock, files
 from sparkd.base.redact import Redactor
 from sparkd.model.action import CaptureEvidence, Target
+from sparkd.model.failure_code import FailureCode
 from sparkd.runtimes.logs import LogLine
 
 LOG_LINES = 3000
@@ -36,7 +37,9 @@ async def capture(hands: Hands, action: CaptureEvidence) -> dict[str, Any]:
     try:
         await anyio.to_thread.run_sync(_prepare, folder)
     except OSError as error:
-        raise ActionFailed(f"captures cannot be written to {folder.parent}: {error.strerror}", "disk") from error
+        raise ActionFailed(
+            f"captures cannot be written to {folder.parent}: {error.strerror}", FailureCode.DISK
+        ) from error
 
     last: dict[str, list[str]] = {}
 
@@ -48,7 +51,7 @@ async def capture(hands: Hands, action: CaptureEvidence) -> dict[str, Any]:
         inspected = await runtime.inspect(target.container)
         await anyio.to_thread.run_sync(_write, folder, target, redact, text, inspected)
 
-    await at_once(action.targets, one, lambda target, error: ActionFailed(str(error), "capture", target.node))
+    await at_once(action.targets, one, lambda target, error: ActionFailed(str(error), FailureCode.CAPTURE, target.node))
     return {"folder": str(folder), "last": last}
 
 
@@ -73,7 +76,7 @@ def _write(folder: Path, target: Target, redact: Redactor, log: str, inspected: 
         (folder / f"rank{target.rank}-{target.node}.log").write_text(redact(log), "utf-8")
         (folder / f"rank{target.rank}-{target.node}.inspect.json").write_text(shown, "utf-8")
     except OSError as error:
-        raise ActionFailed(f"{folder}: {error.strerror}", "disk", target.node) from error
+        raise ActionFailed(f"{folder}: {error.strerror}", FailureCode.DISK, target.node) from error
 
 
 def _stamp(at: float) -> str:

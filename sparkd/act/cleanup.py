@@ -17,6 +17,7 @@ from sparkd.facts import caches, engines, memory, shm
 from sparkd.hosts.client import NodeClient
 from sparkd.model.action import CleanNodes
 from sparkd.model.config import Deployment
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.machine import EngineProcess
 from sparkd.model.size import spoken
 
@@ -58,7 +59,7 @@ async def clean(hands: Hands, action: CleanNodes) -> dict[str, Any]:
         after = await _memory(hands.clients[node])
         found[node] = {**done, "before": before, "after": after, "freed": after["free"] - before["free"]}
 
-    await at_once(action.nodes, one, lambda node, error: ActionFailed(str(error), "cleanup", node))
+    await at_once(action.nodes, one, lambda node, error: ActionFailed(str(error), FailureCode.CLEANUP, node))
     return {node: found[node] for node in action.nodes}
 
 
@@ -138,11 +139,11 @@ STEPS: Mapping[str, Step] = {
 
 async def _parsed(name: str, text: str | None, parse: Callable[[str], T]) -> T:
     if text is None:
-        raise ActionFailed(f"{name} could not be read", "cleanup")
+        raise ActionFailed(f"{name} could not be read", FailureCode.CLEANUP)
     try:
         return await bounded_bytes.parsed(parse, text)
     except facts.FactError as error:
-        raise ActionFailed(f"{name} cannot be understood: {error}", "cleanup") from error
+        raise ActionFailed(f"{name} cannot be understood: {error}", FailureCode.CLEANUP) from error
 
 
 # ------------------------------------------------------------------------------------------------------------- a dry run

@@ -8,9 +8,13 @@ from sparkd import render
 from sparkd.act.hands import ActionFailed, Hands, at_once
 from sparkd.base.errors import DockerRefused, NodeRefused, SparkdError
 from sparkd.model.action import KillProcesses, ProcessTarget, RemoveRanks, StartRanks, StopRanks, Target
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.rank import RankSpec
 from sparkd.runtimes.docker_refusals import reason
 from sparkd.runtimes.runtime import Runtime
+
+CODES = {"docker": FailureCode.DOCKER, "process": FailureCode.PROCESS}
+"""Runtime -> why a rank of it could not be stopped or removed."""
 
 
 async def start(hands: Hands, action: StartRanks) -> None:
@@ -56,8 +60,8 @@ async def kill(hands: Hands, action: KillProcesses) -> None:
         }
         await hands.clients[target.node].call("signal", arguments, deadline_s=5.0)
 
-    await at_once(action.targets, one, lambda target, error: ActionFailed(str(error), "kill", target.node))
+    await at_once(action.targets, one, lambda target, error: ActionFailed(str(error), FailureCode.KILL, target.node))
 
 
 def _of_target(target: Target, error: SparkdError) -> ActionFailed:
-    return ActionFailed(str(error), target.runtime, target.node)
+    return ActionFailed(str(error), CODES[target.runtime], target.node)

@@ -15,6 +15,7 @@ from sparkd.base.errors import SparkdError
 from sparkd.base.secret_files import SecretUnread
 from sparkd.hosts.client import NodeClient
 from sparkd.model.config import Cluster, Deployment
+from sparkd.model.failure_code import FailureCode
 from sparkd.runtimes.runtime import Runtime
 
 T = TypeVar("T")
@@ -38,13 +39,13 @@ class Hands:
         try:
             return await files.aside(partial(secret_files.read, file))
         except SecretUnread as error:
-            raise ActionFailed(f"secret {name} cannot be read from {file}: {error.why}", "secret") from error
+            raise ActionFailed(f"secret {name} cannot be read from {file}: {error.why}", FailureCode.SECRET) from error
 
 
 class ActionFailed(SparkdError):
     """One action did not succeed. `code` is the machine-readable reason, `node` where."""
 
-    def __init__(self, text: str, code: str = "", node: str = "") -> None:
+    def __init__(self, text: str, code: FailureCode, node: str = "") -> None:
         self.code, self.node = code, node
         super().__init__(text)
 

@@ -22,6 +22,7 @@ from sparkd.model.action import (
     StopRanks,
     WarmUp,
 )
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.snapshot import Canary, Outcome
 
 Deed = Callable[[Hands, Any], Awaitable[object]]
@@ -62,11 +63,11 @@ async def _outcome(hands: Hands, action: Action) -> Outcome:
         with own_time.fail_after(limit(action)):
             value = await deed(hands, action)
     except TimeoutError:
-        return Outcome(action, False, clock.now(), f"not done within {limit(action):.0f} s", "timeout")
+        return Outcome(action, False, clock.now(), f"not done within {limit(action):.0f} s", FailureCode.TIMEOUT)
     except ActionFailed as failure:
         return Outcome(action, False, clock.now(), str(failure), failure.code, failure.node)
     except SparkdError as error:
-        return Outcome(action, False, clock.now(), str(error), "error", getattr(error, "node", ""))
+        return Outcome(action, False, clock.now(), str(error), FailureCode.ERROR, getattr(error, "node", ""))
     return Outcome(action, True, clock.now(), value=value)
 
 

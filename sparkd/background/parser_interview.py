@@ -25,11 +25,11 @@ from sparkd.engines.flags import FlagTable, parse_table
 from sparkd.model.config import Deployment
 from sparkd.model.decision import State
 from sparkd.model.engine_key import EngineKey
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.snapshot import NodeView
 from sparkd.observe import NodeAccess
 from sparkd.runtimes.engine_python import Located
 from sparkd.runtimes.interview import Interview, OfImages
-from sparkd.runtimes.venvs import BUSY
 
 log = structlog.get_logger("sparkd")
 
@@ -222,7 +222,9 @@ class Asking:
             text = await interview.run(located, script(deployment.engine), self.owner)
             table = parse_table(text, own=True)
         except (DockerError, HostError, ValueError) as error:
-            if isinstance(error, NodeRefused) and error.code == BUSY:  # a `sparkd check` asks there: later, then
+            if (
+                isinstance(error, NodeRefused) and error.code is FailureCode.BUSY
+            ):  # a `sparkd check` asks there: later, then
                 return
             why = str(error) if isinstance(error, ValueError) else error.why
             self._failed[located.key] = clock.now() + RETRY_S, why

@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkd.base.one_line import clause
+from sparkd.model.failure_code import FailureCode
 
 
 class SparkdError(Exception):
@@ -82,7 +83,7 @@ class NotOwner(HostError):
 class NodeRefused(HostError):
     """The node service refused a verb; `code` is its machine-readable reason."""
 
-    def __init__(self, node: str, why: str, code: str) -> None:
+    def __init__(self, node: str, why: str, code: FailureCode) -> None:
         super().__init__(node, why)
         self.code = code
 

@@ -1,13 +1,14 @@
-"""What kind of failure an exit or a refused start is: (exit code, Docker's reason) -> class, signature, words.
+"""What kind of failure an exit or a refused start is: (exit code, failure code) -> class, signature, words.
 
 The seam for the full signature tables: they refine what is said here, they do not replace it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkd.model.decision import FailureClass
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.snapshot import Container, Outcome
 
 
@@ -28,7 +29,6 @@ _T, _P, _U = FailureClass.TRANSIENT, FailureClass.PERMANENT, FailureClass.UNCLAS
 _USAGE = "its usage error says which: correct the args"
 _RIGHTS = "its log names it: check its permissions (with containers: in the image)"
 _PATH = "its log names it: check its path (with containers: in the image and its mounts)"
-_IMAGE = "check the path in the image and its mounts"
 _MAY = "check the permissions of the command and of every folder above it for that user"
 _LIMITS = "write smaller `container: {ulimits: …}`"
 
@@ -49,21 +49,49 @@ EXITS: dict[int, Kind] = {
 
 _GPU = "check nvidia-container-toolkit on that node"
 
-REFUSALS: dict[str, Kind] = {
-    "image-missing": Kind(_P, "image-missing", "the image is not there", "image", "pull or load it on that node", True),
-    "mount-missing": Kind(_P, "mount-missing", "a mount source is missing", "mount", "create or mount it there", True),
-    "name-taken": Kind(_P, "name-taken", "a container of that name is not ours", "name", "remove or rename it", True),
-    "port": Kind(FailureClass.RESOURCE, "port-taken", "a port is taken", "port", "stop what holds the port", True),
-    "gpu": Kind(_P, "gpu-missing", "Docker cannot give it the GPU", "gpu", _GPU, True),
-    "path-missing": Kind(_P, "path-missing", "a path is missing", "path", "create or mount it on that node", True),
-    "user-missing": Kind(_P, "user-missing", "its user does not exist", "user", "create the user on that node", True),
-    "not-executable": Kind(_P, "exit-203", "its command cannot be executed by its user", "exit", _MAY, True),
-    "limits": Kind(_P, "exit-205", "its limits are more than the node allows", "exit", _LIMITS, True),
-    "secret": Kind(_P, "secret", "a secret cannot be read", "check", "correct that file on the head", True),
-    "command": Kind(_P, "exit-127", "its command does not exist in the image", "exit", _IMAGE, True),
-}
+_DRIVER = "load its driver on that node, or correct `container: {devices: …}`"
+_C, _R = FailureCode, FailureClass.RESOURCE
 
-NOT_YET = frozenset({"image", "mount", "path", "gpu"})
+REFUSALS: dict[FailureCode, Kind] = {
+    _C.IMAGE_MISSING: Kind(
+        _P, "image-missing", "the image is not there", "image", "pull or load it on that node", True
+    ),
+    _C.MOUNT_MISSING: Kind(_P, "mount-missing", "a mount source is missing", "mount", "create or mount it there", True),
+    _C.DEVICE_MISSING: Kind(_P, "device-missing", "a device is missing", "device", _DRIVER, True),
+    _C.NAME_TAKEN: Kind(_P, "name-taken", "a container of that name is not ours", "name", "remove or rename it", True),
+    _C.PORT: Kind(_R, "port-taken", "a port is taken", "port", "stop what holds the port", True),
+    _C.GPU: Kind(_P, "gpu-missing", "Docker cannot give it the GPU", "gpu", _GPU, True),
+    _C.PATH_MISSING: Kind(_P, "path-missing", "a path is missing", "path", "create or mount it on that node", True),
+    _C.USER_MISSING: Kind(_P, "user-missing", "its user does not exist", "user", "create the user on that node", True),
+    _C.NOT_EXECUTABLE: Kind(_P, "exit-203", "its command cannot be executed by its user", "exit", _MAY, True),
+    _C.LIMITS: Kind(_P, "exit-205", "its limits are more than the node allows", "exit", _LIMITS, True),
+    _C.SECRET: Kind(_P, "secret", "a secret cannot be read", "check", "correct that file on the head", True),
+    # None of these proves that the same would come of another try.
+    _C.OWNER: Kind(_T, "owner", "the node belongs to another sparkd"),
+    _C.VERSION: Kind(_T, "version", "the node service speaks another protocol"),
+    _C.REFUSED: Kind(_T, "refused", "the node service does not do this"),
+    _C.NOT_FOUND: Kind(_T, "not_found", "what was asked for is not there"),
+    _C.FAILED: Kind(_T, "failed", "the node service tried and failed"),
+    _C.USAGE: Kind(_T, "usage", "the node service does not understand the request"),
+    _C.TIMEOUT: Kind(_T, "timeout", "it was not done in time"),
+    _C.UNKNOWN: Kind(_T, "unknown", "the node service does not know the probe"),
+    _C.BUSY: Kind(_T, "busy", "another engine is asked there"),
+    _C.ENDED: Kind(_T, "ended", "the engine that was asked ended without an answer"),
+    _C.NO_PYTHON: Kind(_T, "no-python", "the command names no Python"),
+    _C.UNREADABLE: Kind(_T, "unreadable", "the answer cannot be understood"),
+    _C.KILL: Kind(_T, "kill", "a process could not be ended"),
+    _C.DOCKER: Kind(_T, "docker", "a container could not be stopped or removed"),
+    _C.PROCESS: Kind(_T, "process", "a unit could not be stopped or removed"),
+    _C.CLEANUP: Kind(_T, "cleanup", "a node could not be cleaned"),
+    _C.CAPTURE: Kind(_T, "capture", "evidence could not be saved"),
+    _C.DISK: Kind(_T, "disk", "evidence could not be written to the head's disk"),
+    _C.ERROR: Kind(_T, "error", "it did not work"),
+    _C.BUG: Kind(_T, "bug", "a bug in sparkd, see its log"),
+    _C.OTHER: Kind(_T, "other", "it was refused"),
+}
+"""Every code has a row."""
+
+NOT_YET = frozenset({"image", "mount", "path", "device", "gpu"})
 """Facts whose absence shortly after a node's boot proves nothing (DESIGN rule 7)."""
 
 
@@ -80,7 +108,8 @@ def of_refusal(outcome: Outcome, foreign: bool) -> Kind:
 
     A name that is taken by a container of ours (not `foreign`) is a create of an earlier try that Docker finished late.
     """
-    known = REFUSALS.get(outcome.code)
-    if known is None or (outcome.code == "name-taken" and not foreign):
-        return Kind(_T, outcome.code or "start-refused", outcome.error)
-    return Kind(known.cls, known.signature, outcome.error or known.text, known.fact, known.fix, known.proven)
+    code = outcome.code or FailureCode.OTHER
+    known = REFUSALS[code]
+    if code is FailureCode.NAME_TAKEN and not foreign:
+        return Kind(_T, "name-taken", outcome.error)
+    return replace(known, text=outcome.error or known.text)

@@ -9,6 +9,7 @@ from sparkd.decide.case import Case
 from sparkd.decide.doubts import silent_peers, stuck_ranks
 from sparkd.model.config import Policy
 from sparkd.model.decision import Cause, Watch
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.snapshot import Canary, EngineMetrics, Outcome, Snapshot, Unknown
 
 LATE_PERIODS = 3
@@ -220,7 +221,7 @@ def after_canary(watch: Watch, outcome: Outcome, generation: int) -> Watch:
         return _after(watch, canary) if canary.generation == generation else watch
     if outcome.ok:
         return watch
-    if outcome.code != "timeout":  # it was never sent: our own trouble
+    if outcome.code is not FailureCode.TIMEOUT:  # it was never sent: our own trouble
         return replace(watch, canary_at=outcome.ended_at, unsent=f"no canary can be sent: {outcome.error}")
     # The action itself ran out of time: nobody saw an answer, and when it was sent is not known.
     return _failing(watch, outcome.ended_at, outcome.ended_at)

@@ -65,6 +65,7 @@ HEALS: Mapping[str, Callable[[Case, str], bool]] = {
     "image": _source_there("image"),
     "mount": _source_there("mount"),
     "path": _source_there("path"),
+    "device": _source_there("device"),
     "user": _source_there("user"),
     "port": lambda case, node: needs.port_taken(case) is None,
     "name": lambda case, node: not case.group.foreign,

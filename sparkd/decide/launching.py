@@ -14,6 +14,7 @@ from sparkd.decide.loss import loss, reboot
 from sparkd.decide.teardown import clear_stale
 from sparkd.model.action import RemoveRanks, StartRanks, WarmUp
 from sparkd.model.decision import Decision, FailureClass, Phase, Planned, State, Watch
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.snapshot import Canary, Unknown
 
 WARM_UP_AGAIN_S = 15.0
@@ -81,7 +82,7 @@ def _refused(case: Case) -> Decision | None:
     if outcome.action.generation != case.state.generation:
         return None
     made = all(rank in case.group.ranks for rank in outcome.action.ranks)
-    if outcome.code == "name-taken" and (made or case.group.stale):
+    if outcome.code is FailureCode.NAME_TAKEN and (made or case.group.stale):
         return None  # Docker finished the request of a sparkd that died, for this generation or an older one
     kind = classify.of_refusal(outcome, foreign=bool(case.group.foreign))
     where = f" on {outcome.node}" if outcome.node else ""

@@ -1,4 +1,4 @@
-"""What a start needs from its nodes, and what of it is known to be missing: images, paths, users, free ports."""
+"""What a start needs from its nodes, and what of it is known to be missing: images, paths, devices, users, free ports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparkd.model.snapshot import NodeView, Unknown
 @dataclass(frozen=True, slots=True)
 class Missing:
     kind: str
-    """image | mount | path | user"""
+    """image | mount | device | path | user"""
     node: str
     what: str
     text: str
@@ -22,6 +22,9 @@ class Missing:
     @property
     def fact(self) -> str:
         return f"{self.kind}:{self.node}:{self.what}"
+
+
+MAKE = {"mount": "create or mount", "path": "create or mount", "device": "load the driver that makes"}
 
 
 def no_image(node: str, image: str) -> Missing:
@@ -48,8 +51,9 @@ def _paths(deployment: Deployment, node: str, view: NodeView) -> list[Missing]:
     kind, found = ("mount" if deployment.runtime == "docker" else "path"), []
     for path, purpose in deployment.sources.items():
         if seen.get(path) == "missing":
+            lacks = "device" if path in deployment.devices else kind
             text = f"{path}, {purpose}, does not exist on {node}"
-            found.append(Missing(kind, node, path, text, f"create or mount {path} on {node}"))
+            found.append(Missing(lacks, node, path, text, f"{MAKE[lacks]} {path} on {node}"))
         if seen.get(path) == "no-interpreter" and deployment.runtime == "process":
             text = f"{path} cannot run on {node}: the interpreter that its first line names is not there"
             found.append(Missing(kind, node, path, text, f"make its venv anew on {node}: head -1 {path}"))

@@ -20,6 +20,7 @@ from sparkd.base.bounded_bytes import Steps
 from sparkd.base.errors import HostError, Late, NodeRefused, NotOwner, ProtocolMismatch, Unreachable
 from sparkd.base.one_line import clause
 from sparkd.hosts.host import Host
+from sparkd.model.failure_code import FailureCode
 
 PROTOCOL = 1
 MAX_LINE_BYTES = 8 << 20
@@ -28,7 +29,11 @@ MAX_ANSWER_BYTES = 4 * MAX_LINE_BYTES
 """Of all lines that answer one request; both bound what a broken service can cost, one that never says `done` too."""
 MARGIN = 0.1
 """The service gets this fraction less time than we have, so that its own `timeout` answers still arrive."""
-REFUSALS: Mapping[str, type[HostError]] = {"owner": NotOwner, "version": ProtocolMismatch, "timeout": Late}
+REFUSALS: Mapping[FailureCode, type[HostError]] = {
+    FailureCode.OWNER: NotOwner,
+    FailureCode.VERSION: ProtocolMismatch,
+    FailureCode.TIMEOUT: Late,
+}
 SILENT = "no node service answers; there: `systemctl status sparkd-node.socket`"
 BROKE_OFF = "the connection broke off in the middle of an answer"
 NONSENSE = (anyio.DelimiterNotFound, ValueError, RecursionError)
@@ -40,9 +45,9 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """One probe without a result: `code` is timeout | failed | refused | unknown, `why` one sentence."""
+    """One probe without a result: `code` is why (TIMEOUT, FAILED, REFUSED, UNKNOWN), `why` the same in one sentence."""
 
-    code: str
+    code: FailureCode
     why: str
 
 
@@ -109,16 +114,16 @@ class NodeClient:
         collected = _Collected(self._refusal, frozenset(requests))
         asked = [{"name": name, "args": args} if args else {"name": name} for name, args in requests.items()]
         request = self._request(op="probe", probes=asked, deadline_s=deadline_s * (1 - MARGIN))
-        missing = Unreadable("failed", "the node service left it out")
+        missing = Unreadable(FailureCode.FAILED, "the node service left it out")
         try:
             with own_time.fail_after(deadline_s):
                 await self._exchange(request, collected.take)
         except TimeoutError:
-            missing = Unreadable("timeout", f"no answer in {deadline_s:g} s")
+            missing = Unreadable(FailureCode.TIMEOUT, f"no answer in {deadline_s:g} s")
             if collected.empty:
                 raise Late(self._host.name, f"the node service did not answer in {deadline_s:g} s") from None
         except Unreachable as error:
-            missing = Unreadable("failed", error.why)
+            missing = Unreadable(FailureCode.FAILED, error.why)
             if collected.empty:
                 raise
         return collected.result(requests, missing)
@@ -153,7 +158,7 @@ class NodeClient:
         return json.dumps({"v": PROTOCOL, "owner": self._owner, **fields}, separators=(",", ":")).encode() + b"\n"
 
     def _refusal(self, answer: Answer) -> HostError:
-        code, why = clause(answer.get("code", "failed")), clause(answer.get("error", "refused without a reason"))
+        code, why = _code(answer), clause(answer.get("error", "refused without a reason"))
         kind = REFUSALS.get(code)
         if kind in (NotOwner, ProtocolMismatch):
             self._greeting = self._claimed_for = None  # what was agreed holds no more: greet again before the next look
@@ -244,14 +249,17 @@ class _Collected:
         if "text" in answer:
             self.texts[name] = str(answer["text"]).encode("utf-8", "replace").decode()
         else:
-            code, why = answer.get("code", "failed"), answer.get("error", "no reason given")
-            self.errors[name] = Unreadable(clause(code), clause(why))
+            self.errors[name] = Unreadable(_code(answer), clause(answer.get("error", "no reason given")))
         return False
 
     def result(self, asked: Iterable[str], missing: Unreadable) -> Probed:
         answered = self.texts.keys() | self.errors.keys()
         errors = self.errors | {name: missing for name in asked if name not in answered}
         return Probed(self.texts, errors, *self.boot)
+
+
+def _code(answer: Answer) -> FailureCode:
+    return FailureCode.read(clause(answer.get("code", "failed")))
 
 
 def _boot(answer: Answer) -> tuple[str, int]:

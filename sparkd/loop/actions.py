@@ -14,6 +14,7 @@ from sparkd.act.runner import perform
 from sparkd.base import clock
 from sparkd.model.action import INTERRUPTIBLE, Action
 from sparkd.model.decision import Decision, Phase
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.snapshot import Outcome
 
 log = structlog.get_logger("sparkd")
@@ -86,7 +87,7 @@ class InFlight:
             except Exception:
                 # Part of the loop: a bug in one action must not end the supervision of everything else.
                 log.exception("action failed", deployment=name, hint="this is a bug in sparkd; please report it")
-                outcome = Outcome(deed.action, False, clock.now(), "a bug in sparkd, see its log", "bug")
+                outcome = Outcome(deed.action, False, clock.now(), "a bug in sparkd, see its log", FailureCode.BUG)
             self._outcomes[name] = outcome
             await self.ended(name, deed.started_at, outcome)
         self._deeds.pop(name, None)

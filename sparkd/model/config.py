@@ -245,11 +245,18 @@ class Deployment:
     def sources(self) -> dict[str, str]:
         """What must be on every node before a start: path -> what it is for."""
         if self.runtime == "docker":
-            return {mount.source: f"mounted at {mount.target}" for mount in self.container.mounts}
+            mounted = {mount.source: f"mounted at {mount.target}" for mount in self.container.mounts}
+            return {**dict.fromkeys(self.devices, "a device of the container"), **mounted}
         found = {self.command[0]: "the command"} if self.command else {}
         if self.container.workdir is not None:
             found[self.container.workdir] = "the working folder"
         return {**found, self.model: "the model"} if self.model.startswith("/") else found
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Device files that must be on every node. A privileged container gets those that there are."""
+        asked = self.runtime == "docker" and not self.container.privileged
+        return tuple(one.partition(":")[0] for one in self.container.devices) if asked else ()
 
     @property
     def api_name(self) -> str:

@@ -9,6 +9,7 @@ from typing import Literal
 from sparkd.model.action import Action
 from sparkd.model.check import Checked
 from sparkd.model.config import Cleanup
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.machine import Boot, DockerUnit, EngineProcess, Holders, Memory, Ping, Process, ShmSegment, Socket
 from sparkd.model.rank import unit_name
 
@@ -175,8 +176,8 @@ class Outcome:
     ok: bool
     ended_at: float
     error: str = ""
-    code: str = ""
-    """Machine-readable reason of a failure: image-missing | mount-missing | name-taken | refused | unreachable | timeout | …"""
+    code: FailureCode | None = None
+    """Why, where it is not `ok`."""
     node: str = ""
     value: object = None
 

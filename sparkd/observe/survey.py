@@ -20,6 +20,7 @@ from sparkd.base.unread import bounded
 from sparkd.checks import run
 from sparkd.checks.scene import Answer, Ask, Changes, Check, Look, Place, Scene, Space, Text
 from sparkd.facts import Fact, Question, disks, paths
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.machine import DockerUnit
 from sparkd.model.printed import Unread
 from sparkd.model.snapshot import DOCKER_STOPPED, Unknown
@@ -170,7 +171,7 @@ class Surveyor:
         try:
             return str((await self.access[node].client.call("read_file", args, SURVEY_S))["text"])
         except NodeRefused as refused:
-            return None if refused.code == "not_found" else _unknown(refused.why)
+            return None if refused.code is FailureCode.NOT_FOUND else _unknown(refused.why)
 
     async def _in_container(self, node: str, container: str, asks: list[Ask]) -> dict[Ask, Answer]:
         inside = self.access[node].inside

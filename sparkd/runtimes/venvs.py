@@ -17,13 +17,12 @@ from sparkd.facts.engine_python import ENGINE_PYTHON, EnginePython
 from sparkd.hosts.client import NodeClient
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.engine_key import EngineKey
+from sparkd.model.failure_code import FailureCode
 from sparkd.runtimes.engine_python import Located
 from sparkd.runtimes.throwaway import ENV, MARGIN_S, RUN_S
 
 LOOK_S = 4.0
 STOP_S = 10.0
-BUSY = "busy"
-"""The node service's code while another engine is asked there."""
 
 
 class Venvs:
@@ -40,10 +39,10 @@ class Venvs:
         program = command(deployment)
         if program is None:
             why = "the command is a shell's, in which nobody can tell the engine's Python"
-            raise NodeRefused(self._node, why, "no-python")
+            raise NodeRefused(self._node, why, FailureCode.NO_PYTHON)
         found = await self._found(deployment)
         if not found.path:
-            raise NodeRefused(self._node, f"{program} is not there, or names no Python", "no-python")
+            raise NodeRefused(self._node, f"{program} is not there, or names no Python", FailureCode.NO_PYTHON)
         env = kept(deployment)
         stamp = "\n".join([f"{deployment.user}", *found.stamps, *(f"{name}={value}" for name, value in env.items())])
         key, whole = EngineKey("", program, stamp), {**ENV, **env}
@@ -59,7 +58,7 @@ class Venvs:
         try:
             return await bounded_bytes.parsed(ENGINE_PYTHON.parse, probed.texts[name])
         except FactError as error:
-            raise NodeRefused(self._node, f"unreadable {name}: {error}", "unreadable") from None
+            raise NodeRefused(self._node, f"unreadable {name}: {error}", FailureCode.UNREADABLE) from None
 
     async def run(self, located: Located, script: str, owner: str) -> str:
         args = {"python": located.python, "script": script, "user": located.user, "env": dict(located.env)}

@@ -20,10 +20,11 @@ from sparkd.model.action import (
 )
 from sparkd.model.config import Policy
 from sparkd.model.decision import Decision, Intent, Phase, State
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Canary, Outcome, Snapshot, Unknown
 
-from .cluster import OWNER, SimCluster
+from .cluster import OWNER, SimCluster, SimNode
 from .hands import DeedError, SimHands
 from .sight import Sight
 
@@ -159,7 +160,9 @@ class Driver:
         if fault:
             if fault == "late" and isinstance(action, StartRanks):
                 self.late.append((now + self.late_s, action))
-            return Outcome(action, False, now, f"injected: {fault}", "timeout" if fault == "late" else fault)
+            return Outcome(
+                action, False, now, f"injected: {fault}", FailureCode.read("timeout" if fault == "late" else fault)
+            )
         return hands.complete(action, began) if not isinstance(action, StartRanks) else self._started(action)
 
     def _started(self, action: StartRanks) -> Outcome:
@@ -169,8 +172,8 @@ class Driver:
             node, one = self.cluster.nodes[nodes[rank]], self.cluster.rank(rank)
             if one is None or one.generation != action.generation or not one.runs:
                 present = any(other.rank == rank for other in node.containers)
-                missing = "image-missing" if not node.image else "mount-missing" if not node.mount else "unreachable"
-                return Outcome(action, False, now, "refused", "name-taken" if present else missing, nodes[rank])
+                code = FailureCode.NAME_TAKEN if present else _missing(node)
+                return Outcome(action, False, now, "refused", code, nodes[rank])
         return Outcome(action, True, now)
 
     def _decide(self) -> None:
@@ -316,6 +319,12 @@ def _nodes(action: Action, nodes: tuple[str, ...]) -> list[str]:
             return [nodes[rank] for rank in action.ranks]
         case _:
             return [nodes[0]]
+
+
+def _missing(node: SimNode) -> FailureCode:
+    if not node.image:
+        return FailureCode.IMAGE_MISSING
+    return FailureCode.OTHER if node.mount else FailureCode.MOUNT_MISSING
 
 
 __all__ = ["OWNER", "Driver", "Killed"]

@@ -17,6 +17,7 @@ from sparkd.model.action import (
     StopRanks,
     WarmUp,
 )
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.snapshot import Canary, Outcome
 
 from .cluster import SimCluster, SimContainer, SimNode
@@ -33,7 +34,7 @@ TAKES_S: dict[type[Any], float] = {
 
 
 class DeedError(Exception):
-    def __init__(self, code: str, node: str) -> None:
+    def __init__(self, code: FailureCode, node: str) -> None:
         self.code, self.node = code, node
         super().__init__(code)
 
@@ -84,7 +85,7 @@ class SimHands:
     def _reach(self, name: str) -> SimNode:
         node = self.cluster.nodes[name]
         if node.unread:
-            raise DeedError("unreachable", name)
+            raise DeedError(FailureCode.OTHER, name)
         return node
 
     def _clean(self, name: str) -> Deed:
@@ -99,11 +100,11 @@ class SimHands:
 
         def create() -> None:
             node = self._reach(name)
-            for present, code in ((node.image, "image-missing"), (node.mount, "mount-missing")):
+            for present, code in ((node.image, FailureCode.IMAGE_MISSING), (node.mount, FailureCode.MOUNT_MISSING)):
                 if not present:
                     raise DeedError(code, name)
             if any(one.rank == rank for one in node.containers):
-                raise DeedError("name-taken", name)
+                raise DeedError(FailureCode.NAME_TAKEN, name)
             serial = self.cluster.next_id()
             made.append(SimContainer(f"c{serial}", rank, generation, pid=serial, late=late))
             node.containers.append(made[0])
@@ -124,7 +125,7 @@ class SimHands:
 
     def _stop(self, node: SimNode, one: SimContainer) -> None:
         if node.stuck:
-            raise DeedError("timeout", node.name)
+            raise DeedError(FailureCode.TIMEOUT, node.name)
         if one.runs:
             one.end(137)
 

@@ -11,12 +11,12 @@ import pwd
 import re
 import threading
 import time
-from typing import Any, List, Mapping, NamedTuple, Optional
+from typing import Any, List, Mapping, NamedTuple, Optional, Tuple
 
 from sparkd.node import arguments, journal, patience, units
 from sparkd.node.node import Node
 from sparkd.node.probes import paths, users
-from sparkd.node.refusal import Refusal
+from sparkd.node.refusal import Code, Refusal
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")
@@ -220,7 +220,7 @@ def check_user(name: str) -> None:
         raise Refusal("refused", f"user {name} is root by another name")
 
 
-ENDINGS = {
+ENDINGS: Mapping[str, Tuple[Code, str]] = {
     "200": ("path-missing", "user {0.user} cannot enter its working folder {0.workdir}"),
     "203": (
         "not-executable",

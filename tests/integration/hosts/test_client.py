@@ -16,6 +16,7 @@ from anyio.abc import SocketStream
 from sparkd.base.errors import HostError, Late, NodeRefused, NotOwner, ProtocolMismatch, Unreachable
 from sparkd.hosts import LocalHost, Sockets
 from sparkd.hosts.client import NodeClient, Unreadable
+from sparkd.model.failure_code import FailureCode
 
 from ..waiting import until
 from .services import Say, odd_service, real_service
@@ -115,8 +116,8 @@ async def test_what_answered_in_time_counts(host: LocalHost) -> None:
         assert time.monotonic() - began < 1.0
         assert probed.texts == {"boot": "boot_id b"}
         assert probed.errors == {
-            "docker": Unreadable("failed", "no such file"),
-            "system": Unreadable("timeout", "no answer in 0.5 s"),
+            "docker": Unreadable(FailureCode.FAILED, "no such file"),
+            "system": Unreadable(FailureCode.TIMEOUT, "no answer in 0.5 s"),
         }
         assert (probed.boot_id, probed.pid1_ticks) == ("", 0)
 
@@ -143,7 +144,7 @@ async def test_the_service_is_told_to_be_ready_before_us(host: LocalHost) -> Non
         client = NodeClient(host, OWNER)
         probed = await client.probe({"boot": {"deep": True}}, 2.0)
         assert told == [pytest.approx(1.8)]
-        assert probed.errors == {"boot": Unreadable("failed", "the node service left it out")}
+        assert probed.errors == {"boot": Unreadable(FailureCode.FAILED, "the node service left it out")}
         assert (probed.boot_id, probed.pid1_ticks) == ("b", 7)
         await client.aclose()
 
@@ -310,7 +311,7 @@ async def test_words_of_a_service_are_one_short_printable_line(host: LocalHost) 
             await client.probe({"boot": None}, 3.0)
         assert caught.value.why.startswith("[2Jgone x")
         assert len(caught.value.why) == 300
-        assert caught.value.code == "failed [31m"
+        assert caught.value.code is FailureCode.OTHER, "no code of ours"
 
 
 async def test_text_of_a_service_can_be_written_down(host: LocalHost) -> None:
@@ -357,7 +358,7 @@ async def test_the_connection_is_lost_in_the_middle_of_a_look(folder: Path) -> N
             assert time.monotonic() - began < 5, "its end is noticed, not waited for"
             assert probed.texts == {"boot": "boot_id b"}
             assert probed.errors["system"] == Unreadable(
-                "failed", "the connection broke off in the middle of an answer"
+                FailureCode.FAILED, "the connection broke off in the middle of an answer"
             )
 
 

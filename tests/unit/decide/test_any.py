@@ -23,6 +23,7 @@ from sparkd.model.action import (
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Cleanup, as_started
 from sparkd.model.decision import Failure, FailureClass, Hold, Intent, Phase, State, Watch
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.machine import Boot, Holders, Memory, Ping
 from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Canary, Container, EngineMetrics, EngineView, NodeView, Outcome, Snapshot, Unknown
@@ -111,9 +112,7 @@ actions: Any = st.one_of(
     st.builds(SendCanary, generations, st.just(60.0)),
 )
 canaries = st.builds(Canary, generations, st.just(NOW - 60), st.just(NOW), st.booleans())
-codes = st.sampled_from(
-    ("", "timeout", "name-taken", "image-missing", "mount-missing", "gpu", "port", "command", "odd")
-)
+codes = st.one_of(st.none(), st.sampled_from(FailureCode))
 outcomes = st.builds(
     Outcome, actions, st.booleans(), st.just(NOW), st.text(max_size=3), codes, st.sampled_from(("", "spark1", "spark9")),
     st.one_of(st.none(), canaries),

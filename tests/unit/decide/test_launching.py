@@ -13,6 +13,7 @@ from sparkd.model.action import RemoveRanks, StartRanks, Target
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Deployment
 from sparkd.model.decision import FailureClass, Phase
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.snapshot import EngineView, Outcome, Unknown
 
 from .world import (
@@ -85,7 +86,7 @@ def test_a_phase_that_the_edited_file_no_longer_has_ends() -> None:
 
 def test_nothing_starts_while_a_node_is_unread_or_going_down() -> None:
     assert decide(WORKERS, seen(away("spark1"))).reason == "node-unknown"
-    refused = failed(START_1, "refused")
+    refused = failed(START_1, FailureCode.REFUSED)
     decision = decide(WORKERS, seen(node("spark2", system="stopping"), outcome=refused))
     assert (decision.reason, decision.actions, decision.state.failures) == ("node-stopping", (), 0)
 
@@ -98,31 +99,31 @@ def test_a_rank_that_was_created_and_never_started_goes_first() -> None:
 # ------------------------------------------------------------------------------------------------------------ refusals
 
 
-def refusal(code: str, **look: Any) -> Any:
+def refusal(code: FailureCode, **look: Any) -> Any:
     return decide(WORKERS, seen(*look.values(), outcome=failed(START_1, code)))
 
 
 def test_an_unknown_refusal_is_tried_again() -> None:
-    decision = refusal("timeout")
+    decision = refusal(FailureCode.TIMEOUT)
     assert (decision.state.phase, decision.reason) == (Phase.BACKOFF, "failed")
     assert decision.sentence.startswith(
         "a rank could not be started on spark2: it did not work; restarting the group in"
     )
     assert decision.state.failure is not None
     assert (decision.state.failure.signature, decision.state.failure.cls) == ("timeout", FailureClass.TRANSIENT)
-    assert refusal("").state.failure.signature == "start-refused"
 
 
 HELD = [
-    ("image-missing", "image:spark2:vllm:1"),
-    ("mount-missing", "mount:spark2:mount-missing"),
-    ("gpu", "gpu:spark2:gpu"),
-    ("command", "exit:spark2:command"),
+    (FailureCode.IMAGE_MISSING, "image:spark2:vllm:1"),
+    (FailureCode.MOUNT_MISSING, "mount:spark2:mount-missing"),
+    (FailureCode.GPU, "gpu:spark2:gpu"),
+    (FailureCode.DEVICE_MISSING, "device:spark2:device-missing"),
+    (FailureCode.NOT_EXECUTABLE, "exit:spark2:not-executable"),
 ]
 
 
 @pytest.mark.parametrize(("code", "fact"), HELD)
-def test_a_refusal_that_proves_its_cause_holds_at_once(code: str, fact: str) -> None:
+def test_a_refusal_that_proves_its_cause_holds_at_once(code: FailureCode, fact: str) -> None:
     decision = refusal(code)
     assert decision.state.hold is not None
     assert (decision.state.phase, decision.state.hold.fact) == (Phase.HELD, fact)
@@ -131,7 +132,9 @@ def test_a_refusal_that_proves_its_cause_holds_at_once(code: str, fact: str) -> 
 
 def test_a_secret_that_cannot_be_read_holds_until_the_check_passes() -> None:
     """The file was good when the checks ran, and lies on the head, whatever node the rank is for."""
-    outcome = replace(failed(START_1, "secret"), node="", error="secret HF_TOKEN cannot be read from /t: it is empty")
+    outcome = replace(
+        failed(START_1, FailureCode.SECRET), node="", error="secret HF_TOKEN cannot be read from /t: it is empty"
+    )
     decision = decide(WORKERS, seen(outcome=outcome))
     assert decision.sentence == "held: a rank could not be started: secret HF_TOKEN cannot be read from /t: it is empty"
     held = decision.state.hold
@@ -145,8 +148,10 @@ def test_a_secret_that_cannot_be_read_holds_until_the_check_passes() -> None:
         assert decide(decision.state, look, now=NOW + 31).state.phase is phase
 
 
-@pytest.mark.parametrize("code", ["image-missing", "mount-missing", "gpu"])
-def test_soon_after_a_boot_it_is_not_there_yet(code: str) -> None:
+@pytest.mark.parametrize(
+    "code", [FailureCode.IMAGE_MISSING, FailureCode.MOUNT_MISSING, FailureCode.DEVICE_MISSING, FailureCode.GPU]
+)
+def test_soon_after_a_boot_it_is_not_there_yet(code: FailureCode) -> None:
     before = replace(WORKERS, starts=(NOW - 600,), boots=())
     decision = decide(before, seen(young("spark2"), outcome=failed(START_1, code)))
     after = decision.state
@@ -155,7 +160,9 @@ def test_soon_after_a_boot_it_is_not_there_yet(code: str) -> None:
 
 
 def test_a_wrong_command_is_wrong_after_a_boot_too() -> None:
-    decision = decide(replace(WORKERS, boots=()), seen(young("spark2"), outcome=failed(START_1, "command")))
+    decision = decide(
+        replace(WORKERS, boots=()), seen(young("spark2"), outcome=failed(START_1, FailureCode.NOT_EXECUTABLE))
+    )
     assert decision.state.phase is Phase.HELD
 
 
@@ -164,31 +171,32 @@ def test_a_taken_port_is_measured_again_and_then_held() -> None:
     for generation in range(1, 4):
         action = StartRanks((1,), generation)
         decision = decide(
-            replace(before, phase=Phase.START_WORKERS, generation=generation), seen(outcome=failed(action, "port"))
+            replace(before, phase=Phase.START_WORKERS, generation=generation),
+            seen(outcome=failed(action, FailureCode.PORT)),
         )
         assert decision.state.retry_at is not None
         pauses.append(decision.state.retry_at - NOW)
         before = decision.state
     assert pauses == [30, 60, 120]
     again = replace(before, phase=Phase.START_WORKERS)
-    decision = decide(again, seen(outcome=failed(StartRanks((1,), 3), "port")))
+    decision = decide(again, seen(outcome=failed(StartRanks((1,), 3), FailureCode.PORT)))
     assert (decision.state.phase, decision.reason) == (Phase.HELD, "held-port")
 
 
 def test_a_name_taken_by_somebody_else_holds() -> None:
-    decision = refusal("name-taken", spark2=node("spark2", container(1, owner="somebody")))
+    decision = refusal(FailureCode.NAME_TAKEN, spark2=node("spark2", container(1, owner="somebody")))
     assert (decision.state.phase, decision.reason) == (Phase.HELD, "held-name")
 
 
 def test_a_name_taken_by_an_earlier_request_of_ours_is_no_failure() -> None:
     """A sparkd died within the start, and Docker finished it."""
-    same = refusal("name-taken", spark2=node("spark2", container(1)))
+    same = refusal(FailureCode.NAME_TAKEN, spark2=node("spark2", container(1)))
     assert (same.state.phase, same.state.failures) == (Phase.START_HEAD, 0)
-    older = refusal("name-taken", spark2=node("spark2", container(1, generation=0)))
+    older = refusal(FailureCode.NAME_TAKEN, spark2=node("spark2", container(1, generation=0)))
     assert (older.reason, kinds(older), older.state.failures) == ("stale-rank", ["StopRanks"], 0)
-    created = refusal("name-taken", spark2=node("spark2", container(1, generation=0, state="created")))
+    created = refusal(FailureCode.NAME_TAKEN, spark2=node("spark2", container(1, generation=0, state="created")))
     assert (created.reason, kinds(created)) == ("stale-rank", ["RemoveRanks"])
-    assert refusal("name-taken").state.phase is Phase.BACKOFF, "taken by what nobody sees"
+    assert refusal(FailureCode.NAME_TAKEN).state.phase is Phase.BACKOFF, "taken by what nobody sees"
 
 
 def test_the_refusal_of_another_generation_says_nothing() -> None:

@@ -10,6 +10,7 @@ import pytest
 from sparkd.model.action import RemoveRanks, StartRanks, StopRanks
 from sparkd.model.config import ContainerSpec
 from sparkd.model.decision import Decision, FailureClass, Phase
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.machine import DockerUnit
 from sparkd.model.snapshot import Container, NodeView, Snapshot, Unknown
 
@@ -155,13 +156,13 @@ def test_what_was_not_asked_is_waited_for(facts: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("code", "signature", "fact"),
     [
-        ("path-missing", "path-missing", "path:spark2:path-missing"),
-        ("user-missing", "user-missing", "user:spark2:user-missing"),
-        ("not-executable", "exit-203", "exit:spark2:not-executable"),
-        ("limits", "exit-205", "exit:spark2:limits"),
+        (FailureCode.PATH_MISSING, "path-missing", "path:spark2:path-missing"),
+        (FailureCode.USER_MISSING, "user-missing", "user:spark2:user-missing"),
+        (FailureCode.NOT_EXECUTABLE, "exit-203", "exit:spark2:not-executable"),
+        (FailureCode.LIMITS, "exit-205", "exit:spark2:limits"),
     ],
 )
-def test_a_refusal_of_the_node_is_held_at_once(code: str, signature: str, fact: str) -> None:
+def test_a_refusal_of_the_node_is_held_at_once(code: FailureCode, signature: str, fact: str) -> None:
     action = StartRanks((1,), 1)
     outcome = failed(action, code, error="user milo cannot enter its working folder /srv/work")
     decision = go(Phase.START_WORKERS, look(outcome=outcome))

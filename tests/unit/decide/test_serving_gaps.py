@@ -9,6 +9,7 @@ import pytest
 
 from sparkd.model.action import SendCanary, StartRanks
 from sparkd.model.decision import Phase, State, Watch
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.snapshot import Canary, Container, EngineView, NodeView, Outcome, Snapshot
 
 from .world import (
@@ -200,7 +201,7 @@ def test_waiting_for_others_within_their_deadlines_is_no_gap() -> None:
 
 def test_what_could_not_be_sent_is_no_canary_that_failed() -> None:
     before = serving(Watch(tokens=20.0, canary_at=NOW - 130))
-    outcome = failed(CANARY, "secret", error="secret VLLM_API_KEY cannot be read from /etc/key: no such file")
+    outcome = failed(CANARY, FailureCode.SECRET, error="secret VLLM_API_KEY cannot be read from /etc/key: no such file")
     after = decide(before, both(outcome=outcome))
     assert after.state.watch.canary_failures == 0
     assert (after.reason, after.state.watch.canary_failing_since) == ("suspect", None)

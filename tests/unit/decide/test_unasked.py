@@ -9,6 +9,7 @@ import pytest
 from sparkd.decide.launching import AFTER_GAP_S
 from sparkd.model.action import RemoveRanks, WarmUp
 from sparkd.model.decision import Phase, State, Watch
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.snapshot import Canary, EngineMetrics, EngineView, Outcome, Snapshot
 
 from .world import (
@@ -37,7 +38,7 @@ from .world import (
 )
 
 IDLE = Watch(tokens=20.0, tokens_at=NOW - 130, canary_at=NOW - 130)
-SECRET = failed(CANARY, "secret", error="secret VLLM_API_KEY cannot be read from /etc/key: no such file")
+SECRET = failed(CANARY, FailureCode.SECRET, error="secret VLLM_API_KEY cannot be read from /etc/key: no such file")
 OTHER_KEY = Outcome(
     CANARY, True, NOW, value=Canary(1, NOW - 1, NOW, False, "the engine refuses the key in /etc/key", kind="key")
 )

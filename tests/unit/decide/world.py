@@ -11,6 +11,7 @@ from sparkd.model.action import Action, SendCanary
 from sparkd.model.check import Checked
 from sparkd.model.config import ContainerSpec, Deployment, Mount, Policy
 from sparkd.model.decision import Cause, Decision, Intent, Phase, State, Watch
+from sparkd.model.failure_code import FailureCode
 from sparkd.model.machine import Boot, DockerUnit, EngineProcess, Memory, Ping, Process, Socket
 from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Canary, Container, EngineMetrics, EngineView, NodeView, Outcome, Snapshot, Unknown
@@ -182,7 +183,12 @@ def kinds(decision: Decision) -> list[str]:
     return [type(action).__name__ for action in decision.actions]
 
 
-def failed(action: Action, code: str = "timeout", where: str = "spark2", error: str = "it did not work") -> Outcome:
+def failed(
+    action: Action,
+    code: FailureCode = FailureCode.TIMEOUT,
+    where: str = "spark2",
+    error: str = "it did not work",
+) -> Outcome:
     return Outcome(action, False, NOW, error, code, where)
 
 
