@@ -18,8 +18,8 @@ from sparkd.api.page import PAGE, PAGE_HEADERS
 from sparkd.api.service import Invalid, NotFound, Service
 from sparkd.api.streams import Places, event, line, relay
 from sparkd.base.errors import SparkdError
-from sparkd.checks import CHECKS
-from sparkd.checks.report import listing
+from sparkd.checks import all_checks
+from sparkd.checks.shared.report import listing
 from sparkd.journal import as_json
 from sparkd.reporting.exporter import Exporter
 from sparkd.verbs import verbs
@@ -182,7 +182,7 @@ class Routes:
         return answer(await self.service.drifts(self._name(request)).apart(_generation(request), other))
 
     async def all_checks(self, request: web.Request) -> web.Response:
-        return answer(listing(CHECKS))
+        return answer(listing(all_checks()))
 
     async def captures(self, request: web.Request) -> web.Response:
         """What was saved of failed generations."""

@@ -14,8 +14,9 @@ from sparkd.background.parser_interview import Asking, beside
 from sparkd.base import clock, files, secret_files
 from sparkd.base.redact import Redactor
 from sparkd.base.unread import bounded
-from sparkd.checks import CHECKS, drift_since_known_good, run
-from sparkd.checks.scene import Scene
+from sparkd.checks import all_checks, drift_since_known_good
+from sparkd.checks.shared import run
+from sparkd.checks.shared.scene import Scene
 from sparkd.drift.report import Drift
 from sparkd.facts.boots import BOOTS, Boots
 from sparkd.model.check import Checked, Finding, Level, Status, about
@@ -125,7 +126,7 @@ class Checker:
         began = clock.now()
         self._anew.discard(deployment.name)
         said = run.levels(cluster, deployment)
-        checks = run.chosen(CHECKS, deployment, said)
+        checks = run.chosen(all_checks(), deployment, said)
         scene = Scene(
             cluster=cluster,
             deployment=deployment,

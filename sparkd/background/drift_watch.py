@@ -21,7 +21,7 @@ from sparkd.background.speed import slower
 from sparkd.base import clock, files
 from sparkd.base.errors import SparkdError
 from sparkd.base.redact import Redactor
-from sparkd.checks.scene import Scene
+from sparkd.checks.shared.scene import Scene
 from sparkd.comparing.live import HASHING, live, reading, wanted
 from sparkd.comparing.sides import in_order, with_known, with_wanted
 from sparkd.drift.known_good import KIND

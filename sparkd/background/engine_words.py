@@ -15,7 +15,7 @@ from sparkd.background.engine_port import EnginePort
 from sparkd.base import bounded_bytes, clock
 from sparkd.base.errors import SparkdError
 from sparkd.base.unread import bounded
-from sparkd.checks.scene import Scene
+from sparkd.checks.shared.scene import Scene
 from sparkd.comparing.mains import Process, processes
 from sparkd.drift.said import GIVEN, IN_USE, REST
 from sparkd.engines import ENGINES, Engine, base_url

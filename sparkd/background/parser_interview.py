@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 from sparkd.background import parser_store
 from sparkd.base import clock
 from sparkd.base.errors import DockerError, HostError, NodeRefused
-from sparkd.checks.scene import Scene
+from sparkd.checks.shared.scene import Scene
 from sparkd.decide.where_to_ask import quiet, where
 from sparkd.drift import tables
 from sparkd.engines.flags import FlagTable, parse_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.facts.boots import BOOTS, Boots
 from sparkd.model.check import Level
 
@@ -36,6 +36,7 @@ def _seen(boots: Boots) -> tuple[str, ...]:
 
 CHECK = Check(
     code="boot",
+    order=250,
     level=Level.WARN,
     description="Why a node rebooted within the last day: a crash, upgrades by themselves, another kernel or driver.",
     evaluate=evaluate,

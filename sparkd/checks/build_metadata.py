@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from sparkd.checks.marker import same
-from sparkd.checks.odd import odd_ones
-from sparkd.checks.scene import Ask, Check, Scene, Text, Trouble
+from sparkd.checks.shared.odd import odd_ones
+from sparkd.checks.shared.scene import Ask, Check, Scene, Text, Trouble
 from sparkd.model.check import Level
 from sparkd.model.config import Deployment
 from sparkd.model.place import where
@@ -54,6 +54,7 @@ def _has_metadata(deployment: Deployment) -> bool:
 
 CHECK = Check(
     code="build-metadata",
+    order=20,
     level=Level.FAIL,
     description="The image was built from the commits that the deployment names, on every node.",
     evaluate=evaluate,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.engines.caches import folders
 from sparkd.facts.caches import CACHES, Cache
 from sparkd.model.check import Level
@@ -36,6 +36,7 @@ def _has_caches(deployment: Deployment) -> bool:
 
 CHECK = Check(
     code="caches",
+    order=200,
     level=Level.WARN,
     description="The compile caches in the mounts are there on all ranks or on none.",
     evaluate=evaluate,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.model.check import Level
 from sparkd.model.machine import Boot
 
@@ -27,6 +27,7 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
 
 CHECK = Check(
     code="clock",
+    order=230,
     level=Level.WARN,
     description="The nodes' clocks agree, so that their logs can be read side by side.",
     evaluate=evaluate,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.model.check import Level
 from sparkd.model.config import ContainerSpec, Deployment
 from sparkd.model.size import parse_size, spoken
@@ -50,6 +50,7 @@ def _in_container(deployment: Deployment) -> bool:
 
 CHECK = Check(
     code="container-spec",
+    order=70,
     level=Level.FAIL,
     description="The container has the shared memory, devices and limits that ranks on several nodes need.",
     evaluate=evaluate,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sparkd.checks.scene import Ask, Check, Scene, Space, Trouble
-from sparkd.checks.starters import containers
+from sparkd.checks.shared.scene import Ask, Check, Scene, Space, Trouble
+from sparkd.checks.shared.starters import containers
 from sparkd.facts import disks
 from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.disks import DISKS, Disk
@@ -84,6 +84,7 @@ def _logs(scene: Scene, node: str) -> Iterator[Trouble]:
 
 CHECK = Check(
     code="disk",
+    order=120,
     level=Level.FAIL,
     description="The disks of models, caches, Docker and logs have space and inodes left, are of a fitting type, can be "
     "written where they must, and no container's log fills them.",

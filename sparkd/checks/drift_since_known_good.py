@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.report import named
 from sparkd.model.check import Level
@@ -57,6 +57,7 @@ def _is_on(deployment: Deployment) -> bool:
 
 CHECK = Check(
     code=CODE,
+    order=260,
     level=Level.FAIL,
     description="What the next start differs in from the last one that worked; with `policy: {drift: refuse}`, what breaks stops it.",
     evaluate=evaluate,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
-from sparkd.checks.scene import Check, Scene, Trouble
-from sparkd.checks.starters import Starter, about, containers, shown, starters
+from sparkd.checks.shared.scene import Check, Scene, Trouble
+from sparkd.checks.shared.starters import Starter, about, containers, shown, starters
 from sparkd.facts.containers import CONTAINERS, Contained
 from sparkd.facts.units import UNITS, Unit
 from sparkd.model.check import Level
@@ -123,6 +123,7 @@ def _recent(scene: Scene, node: str, container: Contained) -> bool:
 
 CHECK = Check(
     code="exit-loop",
+    order=100,
     level=Level.FAIL,
     description="No unit or container ends and is started again for ever: it takes memory, drops caches and hides the cause.",
     evaluate=evaluate,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sparkd.base.did_you_mean import closest
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.engines.args import canonical, text
 from sparkd.engines.flags import FlagTable, shipped
 from sparkd.engines.refused_values import EATEN, find, refusals
@@ -141,6 +141,7 @@ def _is_share(value: Any) -> bool:
 
 CHECK = Check(
     code="flags",
+    order=60,
     level=Level.FAIL,
     description="No forked workers, no flags, values or variables that the image's own engine refuses, the same for all ranks.",
     evaluate=evaluate,

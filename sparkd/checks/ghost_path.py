@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from posixpath import isabs, join, normpath
 
-from sparkd.checks.argv import Needed
-from sparkd.checks.scene import HOST, Ask, Check, Look, Place, Scene, Trouble
-from sparkd.checks.starters import Starter, containers, made, may_make, named, starters
+from sparkd.checks.shared.argv import Needed
+from sparkd.checks.shared.scene import HOST, Ask, Check, Look, Place, Scene, Trouble
+from sparkd.checks.shared.starters import Starter, containers, made, may_make, named, starters
 from sparkd.facts.containers import CONTAINERS, Contained
 from sparkd.facts.images import IMAGES
 from sparkd.facts.units import UNITS
@@ -202,6 +202,7 @@ def _no_source(node: str, container: Contained, source: str, target: str) -> Tro
 
 CHECK = Check(
     code="ghost-path",
+    order=90,
     level=Level.FAIL,
     description="Enabled or failed units and self-restarting containers point at programs, scripts and mounts that exist, "
     "and that outlive their container.",

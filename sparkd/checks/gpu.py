@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.facts.gpu import GPU, Gpu, GpuState
 from sparkd.model.check import Level
 from sparkd.model.config import Deployment
@@ -66,6 +66,7 @@ def _has_gpu(deployment: Deployment) -> bool:
 
 CHECK = Check(
     code="gpu",
+    order=210,
     # Not more than a warning: read on recorded output of the tool, never yet on a Spark from inside the node service.
     level=Level.WARN,
     description="nvidia-smi answers and shows a GPU, no fatal Xid since boot, and it is not stuck in low power.",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.checks.odd import odd_ones
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.odd import odd_ones
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.decide.needs import no_image
 from sparkd.facts.image import IMAGE, Image
 from sparkd.facts.versions import VERSIONS
@@ -51,6 +51,7 @@ def _has_image(deployment: Deployment) -> bool:
 
 CHECK = Check(
     code="image",
+    order=10,
     level=Level.FAIL,
     description="The image is on every node, the same one everywhere, and made for the nodes' processors.",
     evaluate=evaluate,

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
-from sparkd.checks.odd import odd_ones
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.odd import odd_ones
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.facts.links import LINKS, Interface, Links
 from sparkd.facts.rdma import RDMA
 from sparkd.model.check import Level
@@ -183,6 +183,7 @@ def _hcas(value: str) -> list[str]:
 
 CHECK = Check(
     code="link",
+    order=220,
     level=Level.FAIL,
     description="The fabric's address is up on every node, MTUs agree, interfaces named in the environment exist, and what "
     "runs may use RDMA.",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sparkd.checks.scene import Answer, Ask, Check, Scene, Text, Trouble
+from sparkd.checks.shared.scene import Answer, Ask, Check, Scene, Text, Trouble
 from sparkd.model.check import Level
 from sparkd.model.config import Deployment
 from sparkd.model.place import where
@@ -98,6 +98,7 @@ def _has_markers(deployment: Deployment) -> bool:
 
 CHECK = Check(
     code="marker",
+    order=30,
     level=Level.FAIL,
     description="Every marker of the deployment file is there as often as it must be: a mod applied twice breaks.",
     evaluate=evaluate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.decide.memory_need import shorts
 from sparkd.facts.engines import ENGINES
 from sparkd.facts.holders import HOLDERS
@@ -37,6 +37,7 @@ def _gated(deployment: Deployment) -> bool:
 
 CHECK = Check(
     code="memory",
+    order=160,
     level=Level.WARN,
     description="Each node has what its rank will ask for once caches are dropped; right before a start the gate decides.",
     evaluate=evaluate,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.checks.odd import odd_ones
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.odd import odd_ones
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.facts.model import MODEL, Model, folder
 from sparkd.model.check import Level
 from sparkd.model.config import Deployment
@@ -66,6 +66,7 @@ def _has_model(deployment: Deployment) -> bool:
 
 CHECK = Check(
     code="model",
+    order=50,
     level=Level.FAIL,
     description="Every weight file that the model's index names is there, none is cut off, and all nodes have the same.",
     evaluate=evaluate,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv6Address, ip_address
 
-from sparkd.checks.scene import Ask, Check, Page, Place, Scene, Trouble
+from sparkd.checks.shared.scene import Ask, Check, Page, Place, Scene, Trouble
 from sparkd.engines import ENGINES, base_url
 from sparkd.facts.sockets import SOCKETS
 from sparkd.model.check import Level
@@ -69,6 +69,7 @@ def _fix(scene: Scene) -> str:
 
 CHECK = Check(
     code="open-endpoint",
+    order=150,
     level=Level.WARN,
     description="The API of a running engine listens on loopback alone or wants a key: else anybody on the network may use it.",
     evaluate=evaluate,

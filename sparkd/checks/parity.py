@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sparkd.checks.odd import odd_ones
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.odd import odd_ones
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.facts.docker_info import DOCKER_INFO
 from sparkd.facts.engine_python import ENGINE_PYTHON
 from sparkd.facts.versions import VERSIONS
@@ -47,6 +47,7 @@ def _compared(scene: Scene) -> Iterator[tuple[str, Mapping[str, str], str]]:
 
 CHECK = Check(
     code="parity",
+    order=240,
     level=Level.WARN,
     description="Kernel, driver, Docker, system and firmware are the same on all nodes, and so is an engine without containers.",
     evaluate=evaluate,

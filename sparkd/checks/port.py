@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.decide.strays import goes_by_itself, holder, may_end, remedy
 from sparkd.engines import ENGINES as KNOWN
 from sparkd.engines import PortUse
@@ -72,6 +72,7 @@ def _trouble(scene: Scene, use: PortUse, view: NodeView, socket: Socket) -> Trou
 
 CHECK = Check(
     code="port",
+    order=140,
     level=Level.FAIL,
     description="The API's, the ranks' meeting port and the like are free: a worker waits for ever on a stranger's (evidence 08).",
     evaluate=evaluate,

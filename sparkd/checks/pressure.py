@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.decide.memory_need import needed
 from sparkd.facts.holders import HOLDERS
 from sparkd.facts.pressure import PRESSURE, Killer, Pressure
@@ -94,6 +94,7 @@ def _tenants(view: NodeView, holders: Holders) -> Iterator[Trouble]:
 
 CHECK = Check(
     code="pressure",
+    order=180,
     level=Level.WARN,
     description="Stalls for memory, userspace OOM killers whose threshold lies above what a loaded engine leaves, big tenants.",
     evaluate=evaluate,

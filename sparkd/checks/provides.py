@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.checks.scene import Ask, Check, Look, Place, Scene, Trouble
+from sparkd.checks.shared.scene import Ask, Check, Look, Place, Scene, Trouble
 from sparkd.facts.image import IMAGE, Image
 from sparkd.model.check import Level
 from sparkd.model.config import Deployment
@@ -73,6 +73,7 @@ def _names_something(deployment: Deployment) -> bool:
 
 CHECK = Check(
     code="provides",
+    order=40,
     level=Level.FAIL,
     description="The Python modules and programs that the deployment names are in the image itself.",
     evaluate=evaluate,

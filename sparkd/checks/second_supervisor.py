@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sparkd.checks.scene import Ask, Check, Place, Scene, Text, Trouble
-from sparkd.checks.starters import Starter, about, containers, named, shown, starters
+from sparkd.checks.shared.scene import Ask, Check, Place, Scene, Text, Trouble
+from sparkd.checks.shared.starters import Starter, about, containers, named, shown, starters
 from sparkd.facts.boots import BOOTS
 from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.units import UNITS
@@ -110,6 +110,7 @@ def _read(scene: Scene, starter: Starter) -> Iterator[str]:
 
 CHECK = Check(
     code="second-supervisor",
+    order=110,
     level=Level.FAIL,
     description="Nothing but sparkd starts engines on these nodes: units, timers, restart policies, sparkrun and sparkring; "
     "and no upgrade reboots them.",

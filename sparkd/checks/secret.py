@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.model.check import Level
 from sparkd.model.config import Deployment
 
@@ -24,6 +24,7 @@ def _has_secrets(deployment: Deployment) -> bool:
 
 CHECK = Check(
     code=CODE,
+    order=80,
     level=Level.FAIL,
     description="Every secret's file can be read by sparkd and holds one value that a variable can have: UTF-8 text, not empty.",
     evaluate=evaluate,

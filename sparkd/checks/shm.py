@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkd.checks.container_spec import RANK_SHM_BYTES, own_shm_bytes
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.facts.ipc import IPC, Ipc
 from sparkd.facts.shm import SHM
 from sparkd.model.check import Level
@@ -57,6 +57,7 @@ def _taken_away(node: str, ipc: Ipc) -> Iterator[Trouble]:
 
 CHECK = Check(
     code="shm",
+    order=190,
     level=Level.WARN,
     description="/dev/shm has room for the ranks, nothing is left there, and no logout of a user takes it away from them.",
     evaluate=evaluate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.decide.case import duration
 from sparkd.decide.strays import Whose, engines, remedy, whose
 from sparkd.facts.engines import ENGINES
@@ -65,6 +65,7 @@ def _trouble(scene: Scene, view: NodeView, strays: list[Whose]) -> Trouble:
 
 CHECK = Check(
     code="stray",
+    order=130,
     level=Level.WARN,
     description="Engine processes of anybody else, on the host or in any container, and ranks of an earlier generation: they "
     "hold memory, ports and the GPU.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkd.checks.scene import Check, Scene, Trouble
+from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.facts.pressure import PRESSURE, Swap
 from sparkd.model.check import Level
 from sparkd.model.size import spoken
@@ -29,6 +29,7 @@ def _device(one: Swap) -> str:
 
 CHECK = Check(
     code="swap",
+    order=170,
     level=Level.WARN,
     description="Swap in use: an engine whose pages are swapped out answers minutes late and looks wedged.",
     evaluate=evaluate,

@@ -35,11 +35,11 @@ def check(deployment: str | None, config_path: str, listing: bool, as_json: bool
 
 
 def _list(deployment: str | None, config_path: str, as_json: bool) -> int:
-    from sparkd.checks import CHECKS
-    from sparkd.checks.report import listing
+    from sparkd.checks import all_checks
+    from sparkd.checks.shared.report import listing
     from sparkd.ctl.check import show_list
 
-    return show_list(listing(CHECKS), as_json)
+    return show_list(listing(all_checks()), as_json)
 
 
 def _check(deployment: str | None, config_path: str, as_json: bool) -> int:

@@ -17,7 +17,7 @@ from sparkd.background.checks_runner import Checker
 from sparkd.background.parser_interview import Asking
 from sparkd.base import clock
 from sparkd.base.errors import SparkdError
-from sparkd.checks.report import report
+from sparkd.checks.shared.report import report
 from sparkd.daemon.links import Connections
 from sparkd.daemon.reach import reaching
 from sparkd.decide.where_to_ask import where

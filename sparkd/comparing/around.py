@@ -14,8 +14,8 @@ from typing import Any
 
 from sparkd.checks.build_metadata import values as build_values
 from sparkd.checks.marker import ABSENT, at
-from sparkd.checks.scene import Ask, Changes, Place, Scene, Text
-from sparkd.checks.starters import starters
+from sparkd.checks.shared.scene import Ask, Changes, Place, Scene, Text
+from sparkd.checks.shared.starters import starters
 from sparkd.checks.swap import USED_BYTES
 from sparkd.drift import said
 from sparkd.drift.form import RankForm

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkd.base.unread import bounded
-from sparkd.checks.scene import Ask, Check, Scene
+from sparkd.checks.shared.scene import Ask, Check, Scene
 from sparkd.commandline import inspect, programs
 from sparkd.comparing.around import around, asks, changed_in, unsaid, without
 from sparkd.comparing.mains import Found, main_process, of_rank, running_by_mark
@@ -49,6 +49,7 @@ def reading(quick: bool) -> Check:
     """What a survey has to ask, in the shape in which checks ask it."""
     return Check(
         code="live",
+        order=0,
         level=Level.OFF,
         description="How the ranks really run.",
         evaluate=lambda scene: iter(()),
@@ -59,6 +60,7 @@ def reading(quick: bool) -> Check:
 
 HASHING = Check(
     code="hashes",
+    order=0,
     level=Level.OFF,
     description="What the weights hold, byte by byte.",
     evaluate=lambda scene: iter(()),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkd.base.unread import bounded
-from sparkd.checks.scene import Scene
+from sparkd.checks.shared.scene import Scene
 from sparkd.commandline import programs
 from sparkd.drift.argv import Arguments, read_argv
 from sparkd.drift.fixes import image as image_name

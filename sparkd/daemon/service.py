@@ -14,7 +14,7 @@ from sparkd.background.checks_runner import Checker
 from sparkd.background.drift_watch import Drifter
 from sparkd.base import clock
 from sparkd.base.errors import ConfigError, HostError
-from sparkd.checks.report import report
+from sparkd.checks.shared.report import report
 from sparkd.daemon import cleanup_preview, drift_answers, rank_logs, sd_notify
 from sparkd.daemon.reload import Reloading
 from sparkd.daemon.showing import Showing

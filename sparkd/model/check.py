@@ -9,14 +9,6 @@ from enum import StrEnum
 
 from sparkd.model.decision import ASK_ENGINE, STARTING, FailureClass, State
 
-CODES = (
-    *("image", "build-metadata", "marker", "provides", "model", "flags", "container-spec", "secret"),
-    *("ghost-path", "exit-loop", "second-supervisor", "disk", "stray", "port", "open-endpoint"),
-    *("memory", "swap", "pressure", "shm"),
-    *("caches", "gpu", "link", "clock", "parity", "boot", "drift"),
-)
-"""Of every check, in the order in which they are shown: what reads a configuration must not import the checks for it."""
-
 
 class Level(StrEnum):
     """How much a check's trouble matters, by its own nature or as `checks:` in the configuration says."""

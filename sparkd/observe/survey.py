@@ -17,8 +17,8 @@ from sparkd import http
 from sparkd.base import bounded_bytes, clock
 from sparkd.base.errors import DockerError, DockerStopped, HostError, NodeRefused
 from sparkd.base.unread import bounded
-from sparkd.checks import run
-from sparkd.checks.scene import Answer, Ask, Changes, Check, Look, Place, Scene, Space, Text
+from sparkd.checks.shared import run
+from sparkd.checks.shared.scene import Answer, Ask, Changes, Check, Look, Place, Scene, Space, Text
 from sparkd.facts import Fact, Question, disks, paths
 from sparkd.model.failure_code import FailureCode
 from sparkd.model.machine import DockerUnit

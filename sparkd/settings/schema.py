@@ -14,8 +14,8 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+from sparkd.checks import all_checks
 from sparkd.engines import ENGINES
-from sparkd.model.check import CODES
 from sparkd.model.config import Cluster, Deployment
 from sparkd.settings import shared_rules
 from sparkd.settings.deployment import FIXED
@@ -55,7 +55,7 @@ _NAMES: dict[Path, str] = {
 _WORDS: dict[Path, tuple[str, ...]] = {("engine",): tuple(ENGINES), ("runtime",): RUNTIMES, **WORDS}
 _OPEN: dict[Path, Json] = {
     ("checks",): {
-        "propertyNames": {"enum": list(CODES)},
+        "propertyNames": {"enum": [check.code for check in all_checks()]},
         "additionalProperties": {"enum": list(shared_rules.CHECK_LEVELS)},
     },
     ("secrets",): {"additionalProperties": _SECRET},

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from sparkd.base.did_you_mean import closest
-from sparkd.model.check import CODES
+from sparkd.checks import all_checks
 from sparkd.model.config import Policy
 from sparkd.model.size import parse_size
 from sparkd.settings.shape import Fault
@@ -125,9 +125,10 @@ def policy(path: Path, value: Policy) -> Iterator[Fault]:
 
 def checks(path: Path, values: Mapping[str, str]) -> Iterator[Fault]:
     """A level for a check that does not exist would be silently without effect."""
+    known = [check.code for check in all_checks()]
     for code, level in values.items():
-        if code not in CODES:
-            near = closest(code, CODES)
+        if code not in known:
+            near = closest(code, known)
             fix = f"did you mean `{near}`?" if near else "sparkd check --list shows them"
             yield Fault((*path, code), f"there is no check `{code}`", fix)
         yield from choice((*path, code), level, CHECK_LEVELS)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from sparkd.checks import CHECKS
-from sparkd.checks.scene import Check, nothing
+from sparkd.checks import all_checks
+from sparkd.checks.shared.scene import Check, nothing
 from sparkd.model.decision import FailureClass
 
 HEAD = """\
@@ -32,9 +32,9 @@ HELD = {
 
 
 def checks() -> str:
-    rows = [f"| [`{one.code}`](#{one.code}) | {one.level} | {one.description} |" for one in CHECKS]
+    rows = [f"| [`{one.code}`](#{one.code}) | {one.level} | {one.description} |" for one in all_checks()]
     table = "\n".join(["| check | level | looked for |", "| --- | --- | --- |", *rows])
-    return "\n".join([HEAD, table, "", *(_section(one) for one in CHECKS)])
+    return "\n".join([HEAD, table, "", *(_section(one) for one in all_checks())])
 
 
 def _section(check: Check) -> str:

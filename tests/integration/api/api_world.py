@@ -16,7 +16,7 @@ import anyio
 from sparkd.api import Conflict, Drifts, Hub, NotFound, Operation, Unusable, Unwritable, serve
 from sparkd.base import clock
 from sparkd.base.errors import DockerMute
-from sparkd.checks.report import report
+from sparkd.checks.shared.report import report
 from sparkd.journal import Event
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import BrokenDeployment, Cluster, Deployment, Http, Node, Paths

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkd.checks import run
-from sparkd.checks.scene import Answer, Ask, Check, Scene
+from sparkd.checks.shared import run
+from sparkd.checks.shared.scene import Answer, Ask, Check, Scene
 from sparkd.facts import Fact
 from sparkd.model.check import Finding, Level
 from sparkd.model.config import Cluster, Deployment, Node

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from sparkd.checks.argv import made, needed, needed_inside
+from sparkd.checks.shared.argv import made, needed, needed_inside
 
 DOCKER = "host program /usr/bin/docker"
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from sparkd.checks import CHECKS, run
-from sparkd.checks.scene import HOST, Ask, Check, Look, Scene, Trouble
+from sparkd.checks.shared import run
+from sparkd.checks.shared.scene import HOST, Ask, Check, Look, Scene, Trouble
 from sparkd.facts import Fact
-from sparkd.model.check import CODES, Level, Status
+from sparkd.model.check import Level, Status
 from sparkd.model.config import Cluster, Deployment, Node
 from sparkd.model.snapshot import Unknown
 
@@ -43,8 +43,8 @@ def ghost(scene: Scene) -> Iterator[Trouble]:
         yield Trouble("spark2", "a ghost", "write it", mild=True)
 
 
-BUSY = Check(code="busy", level=Level.FAIL, description="d", evaluate=busy, needs=(LOAD,))
-ASKING = Check(code="ghost", level=Level.FAIL, description="d", evaluate=ghost, asks=ask)
+BUSY = Check(code="busy", order=1, level=Level.FAIL, description="d", evaluate=busy, needs=(LOAD,))
+ASKING = Check(code="ghost", order=2, level=Level.FAIL, description="d", evaluate=ghost, asks=ask)
 
 
 def rows(check: Check, scene: Scene = SCENE, **said: str) -> list[tuple[str | None, Status]]:
@@ -85,10 +85,6 @@ def test_a_check_that_is_off_or_does_not_apply_costs_nothing() -> None:
     elsewhere = replace(BUSY, applies=lambda deployment: deployment.runtime == "process")
     assert run.chosen([BUSY, elsewhere], DEPLOYMENT, {}) == [BUSY]
     assert run.chosen([BUSY], DEPLOYMENT, {"busy": "off"}) == []
-
-
-def test_the_configuration_knows_every_check_by_its_code() -> None:
-    assert tuple(check.code for check in CHECKS) == CODES
 
 
 def test_the_deployments_file_goes_over_the_clusters() -> None:

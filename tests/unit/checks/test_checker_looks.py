@@ -10,7 +10,7 @@ from check_world import CLUSTER, DEPLOYMENT, NODES, view
 
 from sparkd.background.checks_runner import Checker
 from sparkd.background.parser_interview import Told
-from sparkd.checks.scene import Check, Scene
+from sparkd.checks.shared.scene import Check, Scene
 from sparkd.model.decision import Phase, State
 from sparkd.model.snapshot import Snapshot
 

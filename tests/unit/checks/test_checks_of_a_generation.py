@@ -13,7 +13,7 @@ from check_world import CLUSTER, DEPLOYMENT, NODES, view
 from sparkd.background.checks_runner import Checker
 from sparkd.background.parser_interview import Told
 from sparkd.base import clock
-from sparkd.checks.scene import Check, Scene
+from sparkd.checks.shared.scene import Check, Scene
 from sparkd.facts.engines import ENGINES
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State

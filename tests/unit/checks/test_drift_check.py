@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from check_world import scene
 
-from sparkd.checks import drift_since_known_good, run
+from sparkd.checks import drift_since_known_good
+from sparkd.checks.shared import run
 from sparkd.drift import Difference, Severity
 from sparkd.drift.report import Drift
 from sparkd.model.check import Finding

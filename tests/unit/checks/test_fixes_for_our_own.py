@@ -9,8 +9,9 @@ from itertools import product
 import pytest
 from check_world import CLUSTER, SPARK1, SPARK2, scene, view
 
-from sparkd.checks import CHECKS, run
-from sparkd.checks.scene import Scene
+from sparkd.checks import all_checks
+from sparkd.checks.shared import run
+from sparkd.checks.shared.scene import Scene
 from sparkd.decide import strays
 from sparkd.facts.containers import CONTAINERS, Contained
 from sparkd.facts.engines import ENGINES
@@ -67,8 +68,8 @@ def of_ours(rank: tuple[Container, ...], process: EngineProcess | None, pid: int
 
 
 def fixes(at: Scene) -> list[Finding]:
-    levels = {check.code: Level.FAIL for check in CHECKS}
-    found = run.evaluate(run.chosen(CHECKS, at.deployment, levels), at, levels)
+    levels = {check.code: Level.FAIL for check in all_checks()}
+    found = run.evaluate(run.chosen(all_checks(), at.deployment, levels), at, levels)
     return [one for one in found if ENDS.search(one.fix)]
 
 

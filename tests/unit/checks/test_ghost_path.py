@@ -9,8 +9,8 @@ from check_world import SPARK1, said, trouble
 from unit_world import DS4, EXEC, IN_CONTAINER, IN_IMAGE, PATH, SCRIPT, UNIT, at, runs
 
 from sparkd.checks import ghost_path
-from sparkd.checks.scene import HOST, Answer, Ask, Look
-from sparkd.checks.starters import shown
+from sparkd.checks.shared.scene import HOST, Answer, Ask, Look
+from sparkd.checks.shared.starters import shown
 from sparkd.facts.containers import Bound
 from sparkd.facts.units import Command, Unit
 from sparkd.model.check import Finding

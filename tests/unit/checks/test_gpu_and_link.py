@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from check_world import DEPLOYMENT, SPARK1, SPARK2, said, scene, trouble, view
 
-from sparkd.checks import gpu, link, run
+from sparkd.checks import gpu, link
+from sparkd.checks.shared import run
 from sparkd.facts.gpu import GPU, Gpu, GpuState, Xid
 from sparkd.facts.links import LINKS, Interface, Links, RdmaPort
 from sparkd.facts.rdma import RDMA, RdmaRights

@@ -9,7 +9,7 @@ import pytest
 from check_world import NODES, SPARK1, SPARK2, said, scene, trouble
 
 from sparkd.checks import build_metadata, flags, marker, model, provides
-from sparkd.checks.scene import HOST, Look, Place, Scene, Text
+from sparkd.checks.shared.scene import HOST, Look, Place, Scene, Text
 from sparkd.engines.flags import Flag, FlagTable
 from sparkd.facts.environment import ENVIRONMENT, METHOD, Setting
 from sparkd.facts.image import IMAGE, Image

@@ -10,7 +10,7 @@ from check_world import SPARK1, said, trouble
 from unit_world import DS4, IN_CONTAINER, SCRIPT, UNIT, at, runs
 
 from sparkd.checks import exit_loop, second_supervisor
-from sparkd.checks.scene import Text
+from sparkd.checks.shared.scene import Text
 from sparkd.facts.boots import Boots
 from sparkd.facts.units import Unit
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from check_world import CLUSTER, SPARK1, SPARK2, said, scene, trouble, view
 
-from sparkd.checks import caches, memory, port, pressure, run, shm, stray
-from sparkd.checks.scene import Scene
+from sparkd.checks import caches, memory, port, pressure, shm, stray
+from sparkd.checks.shared import run
+from sparkd.checks.shared.scene import Scene
 from sparkd.facts import Fact
 from sparkd.facts.caches import CACHES, Cache
 from sparkd.facts.engines import ENGINES

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from check_world import CLUSTER, SPARK1, SPARK2, said, scene, trouble, view
 
-from sparkd.checks import CHECKS, open_endpoint
-from sparkd.checks.scene import Answer, Page, Place, Scene
+from sparkd.checks import open_endpoint
+from sparkd.checks.shared.scene import Answer, Page, Place, Scene
 from sparkd.facts.sockets import SOCKETS
-from sparkd.model.check import CODES, Level, Status
+from sparkd.model.check import Level, Status
 from sparkd.model.machine import Socket
 from sparkd.model.snapshot import Unknown
 
@@ -86,7 +86,3 @@ def test_a_head_on_another_node_is_asked_at_its_address_and_has_one_way_out() ->
         "in demo.yaml: write `secrets: {VLLM_API_KEY: {file: /etc/sparkd/api_key}}`: secrets are references"
     ]
     assert CLUSTER.nodes[SPARK2].address == "192.168.1.12"
-
-
-def test_every_check_has_its_code_in_the_order_in_which_it_is_shown() -> None:
-    assert tuple(check.code for check in CHECKS) == CODES

@@ -7,7 +7,7 @@ import socket
 from aiohttp import web
 
 from sparkd import http
-from sparkd.checks.scene import Page, Place
+from sparkd.checks.shared.scene import Page, Place
 from sparkd.model.snapshot import Unknown
 from sparkd.observe.survey import Surveyor
 

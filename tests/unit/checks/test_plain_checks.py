@@ -10,8 +10,8 @@ from check_world import CLUSTER, DEPLOYMENT, SPARK1, SPARK2, said, scene, troubl
 from unit_world import DS4
 
 from sparkd.checks import clock, container_spec, disk, image, parity, swap
-from sparkd.checks.odd import odd_ones
-from sparkd.checks.scene import Space
+from sparkd.checks.shared.odd import odd_ones
+from sparkd.checks.shared.scene import Space
 from sparkd.facts import Question
 from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.disks import DISKS, Disk

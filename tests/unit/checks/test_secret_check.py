@@ -9,8 +9,9 @@ from check_world import said, scene
 
 from sparkd.base.redact import Redactor
 from sparkd.base.secret_files import unread
-from sparkd.checks import run, secret
-from sparkd.checks.scene import Scene, Trouble
+from sparkd.checks import secret
+from sparkd.checks.shared import run
+from sparkd.checks.shared.scene import Scene, Trouble
 from sparkd.model.check import Level, Status
 
 

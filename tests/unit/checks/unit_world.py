@@ -7,7 +7,7 @@ from typing import Any
 
 from check_world import SPARK1, scene
 
-from sparkd.checks.scene import HOST, Answer, Ask, Look, Place, Scene
+from sparkd.checks.shared.scene import HOST, Answer, Ask, Look, Place, Scene
 from sparkd.facts.boots import BOOTS, Boots
 from sparkd.facts.containers import CONTAINERS, Contained
 from sparkd.facts.images import IMAGES

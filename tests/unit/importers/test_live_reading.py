@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkd.checks.scene import Answer, Ask, Place, Scene, Text
+from sparkd.checks.shared.scene import Answer, Ask, Place, Scene, Text
 from sparkd.comparing.around import changed_in
 from sparkd.comparing.live import beside, live, reading, wanted
 from sparkd.comparing.mains import processes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sparkd.checks.scene import Check
+from sparkd.checks.shared.scene import Check
 from sparkd.model.check import Checked, Finding
 from sparkd.model.words import rfc3339
 

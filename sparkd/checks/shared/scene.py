@@ -165,6 +165,8 @@ class Check:
     """One check. `evaluate` yields its troubles and nothing for nodes where all is well; it never raises for odd facts."""
 
     code: str
+    order: int
+    """Where it is shown: checks with lower numbers come first. In tens, so that another one fits in between."""
     level: Level
     """Unless the configuration says otherwise."""
     description: str

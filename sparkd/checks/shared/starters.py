@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
-from sparkd.checks import argv, shell_text
-from sparkd.checks.argv import Needed
-from sparkd.checks.scene import HOST, Scene
+from sparkd.checks.shared import argv, shell_text
+from sparkd.checks.shared.argv import Needed
+from sparkd.checks.shared.scene import HOST, Scene
 from sparkd.facts.containers import CONTAINERS, Contained
 from sparkd.facts.units import UNITS, Unit
 from sparkd.model.hiding import BY_NAME

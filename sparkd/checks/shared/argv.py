@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from posixpath import isabs, join, normpath
 
-from sparkd.checks import shell_text
+from sparkd.checks.shared import shell_text
 from sparkd.commandline import docker_run, programs
 from sparkd.model.place import HOST, Place
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from sparkd.checks.scene import Ask, Check, Scene, Trouble
+from sparkd.checks.shared.scene import Ask, Check, Scene, Trouble
 from sparkd.model.check import Finding, Level, Status
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.hiding import Hiding
