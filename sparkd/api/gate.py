@@ -24,6 +24,7 @@ from aiohttp.typedefs import Middleware
 
 from sparkd.api.service import Forbidden, Refusal
 from sparkd.base import files
+from sparkd.base.guarded import HINT
 from sparkd.base.one_line import clause
 
 log = structlog.get_logger("sparkd.api")
@@ -185,7 +186,7 @@ def boundary(gate: Gate) -> Middleware:
             cut_off(request)
             response = refusal("gone", "the client went away", "", 400)
         except Exception:
-            log.exception("request failed", path=request.path, hint="this is a bug in sparkd; please report it")
+            log.exception("request failed", path=request.path, hint=HINT)
             response = refusal("internal", "sparkd failed to answer this; its log has the trace", "", 500)
         if not response.prepared:
             response.headers.update({name: text for name, text in HEADERS.items() if name not in response.headers})

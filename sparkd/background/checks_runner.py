@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
 
 from sparkd.background.parser_interview import Asking, beside
 from sparkd.base import clock, files, secret_files
+from sparkd.base.guarded import guarded
 from sparkd.base.redact import Redactor
 from sparkd.base.unread import bounded
 from sparkd.checks import all_checks, drift_since_known_good
@@ -26,8 +26,6 @@ from sparkd.model.machine import Boot
 from sparkd.model.printed import Unread
 from sparkd.model.snapshot import Snapshot, Unknown
 from sparkd.observe.survey import Surveyor
-
-log = structlog.get_logger("sparkd")
 
 ANEW = (Phase.PRECHECK, Phase.SERVE)
 """Phases that are entered with fresh results: what was found while the ranks came up may say what they had not done yet."""
@@ -110,11 +108,10 @@ class Checker:
         ended = self._running[deployment.name] = anyio.Event()
         began, of = clock.now(), about(state)
         try:
-            self.found[deployment.name] = await self.check(cluster, deployment, state, seen)
-        except Exception:
-            # Part of the loop: a bug in one check must neither end supervision nor keep a deployment from starting.
-            log.exception("checks failed", deployment=deployment.name, hint="this is a bug in sparkd; please report it")
-            self.found[deployment.name] = Checked(began, clock.now() - began, (BUG,), *of)
+            check = partial(self.check, cluster, deployment, state, seen)
+            checked = await guarded(check, "checks", deployment.name)
+            # A bug in one check must not keep a deployment from starting either.
+            self.found[deployment.name] = checked or Checked(began, clock.now() - began, (BUG,), *of)
         finally:
             # Also when whoever asked has gone away: others may wait.
             del self._running[deployment.name]

@@ -20,6 +20,7 @@ from sparkd.background.recording import Recording
 from sparkd.background.speed import slower
 from sparkd.base import clock, files
 from sparkd.base.errors import SparkdError
+from sparkd.base.guarded import guarded
 from sparkd.base.redact import Redactor
 from sparkd.checks.shared.scene import Scene
 from sparkd.comparing.live import HASHING, live, reading, wanted
@@ -104,16 +105,17 @@ class Drifter:
 
     async def _work(self, name: str, seen: Snapshot) -> None:
         try:
-            await self._record_or_compare(name, seen)
-        except NotRead as error:
-            log.warning("not compared with what worked", deployment=name, why=str(error))
-        except Exception:
-            # Part of the loop: a bug here must not end supervision.
-            log.exception("drift failed", deployment=name, hint="this is a bug in sparkd; please report it")
+            await guarded(partial(self._as_far_as_read, name, seen), "drift", name)
         finally:
             self._running.discard(name)
             if name not in self.ledger.states:
                 self.forget(name)
+
+    async def _as_far_as_read(self, name: str, seen: Snapshot) -> None:
+        try:
+            await self._record_or_compare(name, seen)
+        except NotRead as error:
+            log.warning("not compared with what worked", deployment=name, why=str(error))
 
     def forget(self, name: str) -> None:
         """It is no deployment any more: its records on the disk stay, what is remembered of it goes."""

@@ -5,9 +5,9 @@ A check is never made to wait for it: what nobody has asked yet is judged by the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 from sparkd.background import parser_store
 from sparkd.base import clock
 from sparkd.base.errors import DockerError, HostError, NodeRefused
+from sparkd.base.guarded import guarded
 from sparkd.checks.shared.scene import Scene
 from sparkd.decide.where_to_ask import quiet, where
 from sparkd.drift import tables
@@ -152,27 +153,23 @@ class Asking:
             return
         for node in sorted(free - self._swept):
             if seen[node].unread_for("docker") is None:
-                self._begin(group, node, self._sweep(node))
+                self._begin(group, node, partial(self._sweep, node))
                 return
         for one in all_of_them:
             place = where(one, free, seen)
             if place is not None and self._askable(one) and clock.now() >= self._next.get((one.name, one.digest), 0.0):
-                self._begin(group, place, self.ask(one, place))
+                self._begin(group, place, partial(self.ask, one, place))
                 return
 
-    def _begin(self, group: TaskGroup, node: str, work: Coroutine[object, object, object]) -> None:
+    def _begin(self, group: TaskGroup, node: str, work: Callable[[], Awaitable[None]]) -> None:
         self._node, self._scope, self._ended = node, anyio.CancelScope(), anyio.Event()
-        group.start_soon(self._guarded, work)
+        group.start_soon(self._beside_the_loop, work)
 
-    async def _guarded(self, work: Coroutine[object, object, object]) -> None:
+    async def _beside_the_loop(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
             with self._scope:
-                await work
-        except Exception:
-            # Part of the loop: a bug in asking must not end the supervision of everything else.
-            log.exception("asking an engine failed", hint="this is a bug in sparkd; please report it")
+                await guarded(work, "asking an engine")
         finally:
-            work.close()
             self._node = None
             self._ended.set()
 

@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 
 import structlog
 
+from sparkd.base.guarded import HINT
 from sparkd.model.printed import Unread
 
 log = structlog.get_logger("sparkd")
@@ -37,10 +38,5 @@ def unread(what: str, error: Exception) -> Unread:
     kind = (what, type(error))
     if kind not in _logged and len(_logged) < MOST_LOGGED:
         _logged.add(kind)
-        log.error(
-            "could not be read",
-            what=what,
-            exc_info=error,
-            hint="this is a bug in sparkd; please report it with this trace",
-        )
+        log.error("could not be read", what=what, exc_info=error, hint=HINT)
     return Unread(f"unreadable {what}: {type(error).__name__}, a bug in sparkd, see its log")

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import anyio
-import structlog
 
-log = structlog.get_logger("sparkd.journal")
+from sparkd.base.guarded import guarded_call
 
 T = TypeVar("T")
 
@@ -65,21 +64,13 @@ class Job(Generic[T]):
         if self._finished:
             self._tell()
         elif self.undo is not None and self.error is None:
-            guarded(self.undo)
+            guarded_call(self.undo, "journal work")
 
     def _tell(self) -> None:
         try:
             self.loop.call_soon_threadsafe(self.done.set)
         except RuntimeError:
             return  # the loop was closed while the disk hung; nobody is left to be told
-
-
-def guarded(work: Callable[[], None]) -> None:
-    """Work that nobody waits for. The thread outlives its bugs: without it every later call would only be late."""
-    try:
-        work()
-    except Exception:
-        log.exception("journal work failed", hint="this is a bug in sparkd; please report it with this trace")
 
 
 class Worker:
@@ -138,11 +129,11 @@ class Worker:
             try:
                 job = self._jobs.get(timeout=self._idle_s())
             except queue.Empty:
-                guarded(self._on_idle)
+                guarded_call(self._on_idle, "journal work")
                 continue
             if job is None:
                 return
             if isinstance(job, Job):
                 job.run()
             else:
-                guarded(self._on_idle)
+                guarded_call(self._on_idle, "journal work")

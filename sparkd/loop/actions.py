@@ -6,18 +6,16 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
 
 from sparkd.act.hands import Hands
 from sparkd.act.runner import perform
 from sparkd.base import clock
+from sparkd.base.guarded import guarded
 from sparkd.model.action import INTERRUPTIBLE, Action
 from sparkd.model.decision import Decision, Phase
 from sparkd.model.failure_code import FailureCode
 from sparkd.model.snapshot import Outcome
-
-log = structlog.get_logger("sparkd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +80,9 @@ class InFlight:
 
     async def _perform(self, name: str, deed: Deed) -> None:
         with deed.scope:
-            try:
-                outcome = await perform(self.hands(name), deed.action)
-            except Exception:
-                # Part of the loop: a bug in one action must not end the supervision of everything else.
-                log.exception("action failed", deployment=name, hint="this is a bug in sparkd; please report it")
-                outcome = Outcome(deed.action, False, clock.now(), "a bug in sparkd, see its log", FailureCode.BUG)
+            done = await guarded(lambda: perform(self.hands(name), deed.action), "action", name)
+            bug = Outcome(deed.action, False, clock.now(), "a bug in sparkd, see its log", FailureCode.BUG)
+            outcome = done or bug
             self._outcomes[name] = outcome
             await self.ended(name, deed.started_at, outcome)
         self._deeds.pop(name, None)

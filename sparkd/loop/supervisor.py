@@ -21,6 +21,7 @@ from sparkd.background.checks_runner import Checker
 from sparkd.background.drift_watch import Drifter, drifter
 from sparkd.background.parser_interview import Asking
 from sparkd.base import clock
+from sparkd.base.guarded import guarded
 from sparkd.decide.evidence import late
 from sparkd.decide.machine import step
 from sparkd.fleet.ledger import Ledger, durable
@@ -136,10 +137,7 @@ class Supervisor:
 
         async def bounded() -> None:
             with scope:
-                try:
-                    await work()
-                except Exception:  # in the loop's own group: one reader of a log must not end supervision
-                    log.exception("work beside the loop failed", hint="this is a bug in sparkd; please report it")
+                await guarded(work, "work beside the loop")
 
         if self._group is not None:
             self._group.start_soon(bounded)
@@ -158,24 +156,22 @@ class Supervisor:
     # ------------------------------------------------------------------------------------------------------------- loop
 
     async def run(self) -> None:
-        """Look, decide and act for ever. A cycle that fails is logged with its trace and the next one is made."""
+        """Look, decide and act for ever. A cycle that fails is logged with its trace and the next one is made: an engine that
+        serves needs no sparkd, a dead one does."""
         async with anyio.create_task_group() as self._group:
             planned = clock.now()
             while True:
-                again = await self._guarded_cycle()
+                again = await guarded(self._published_cycle, "cycle") or False
                 planned = await self._pause(planned, again)
 
-    async def _guarded_cycle(self) -> bool:
-        started, again = clock.now(), False
-        try:
-            async with self.between_looks:
-                again = await self.cycle()
-            self.counters.loop(clock.now() - started)
-            self.last_loop = clock.now()
-            await self.published()
-        except Exception:
-            # The loop must outlive its own bugs: an engine that serves needs no sparkd, a dead one does.
-            log.exception("cycle failed", hint="this is a bug in sparkd; please report it with this trace")
+    async def _published_cycle(self) -> bool:
+        started = clock.now()
+        async with self.between_looks:
+            again = await self.cycle()
+        self.counters.loop(clock.now() - started)
+        self.last_loop = clock.now()
+        # What is decided holds also where it cannot be shown.
+        await guarded(self.published, "publishing")
         return again
 
     async def _pause(self, planned: float, again: bool) -> float:

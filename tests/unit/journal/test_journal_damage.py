@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from journals import journal
 
-from sparkd.journal import UNREAD, Event, JournalError, store, worker
+from sparkd.base import guarded
+from sparkd.journal import UNREAD, Event, JournalError, store
 from sparkd.journal.worker import NotAnswered, Worker
 from sparkd.model.decision import Intent, State
 
@@ -162,7 +163,7 @@ async def test_no_event_blocks_those_that_come_after_it(tmp_path: Path, odd: dic
 
 async def test_the_thread_outlives_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     told, released = list[str](), threading.Event()
-    monkeypatch.setattr(worker.log, "exception", lambda text, **fields: told.append(text), raising=False)
+    monkeypatch.setattr(guarded.log, "exception", lambda text, **fields: told.append(text), raising=False)
 
     def bug() -> None:
         raise ValueError("a bug")
