@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from importlib.resources import files
 from pathlib import Path
 
 import anyio
@@ -22,6 +21,7 @@ from sparkd.base.guarded import guarded
 from sparkd.checks.shared.scene import Scene
 from sparkd.decide.where_to_ask import quiet, where
 from sparkd.drift import tables
+from sparkd.engines import ENGINES
 from sparkd.engines.flags import FlagTable, parse_table
 from sparkd.model.config import Deployment
 from sparkd.model.decision import State
@@ -34,8 +34,6 @@ from sparkd.runtimes.interview import Interview, OfImages
 
 log = structlog.get_logger("sparkd")
 
-SCRIPTS = {"vllm": "vllm_parser.py"}
-"""Engine -> the file beside its module that asks it."""
 EVERY_S = 300.0
 """Between two looks whether an image has become another."""
 RETRY_S = 3600.0
@@ -119,7 +117,7 @@ class Asking:
     def _askable(self, deployment: Deployment) -> bool:
         """Does the engine have a parser, and is there anywhere (not in the demo) a way to it?"""
         there = (self._interview(deployment, node) for node in deployment.nodes if node in self.access)
-        return deployment.engine in SCRIPTS and any(there)
+        return script(deployment.engine) is not None and any(there)
 
     def _interview(self, deployment: Deployment, node: str) -> Interview | None:
         access = self.access[node]
@@ -195,8 +193,8 @@ class Asking:
     async def ask(self, deployment: Deployment, node: str) -> None:
         """Ask its engine on this node unless that is known. What goes wrong is remembered and told by `told`."""
         self._next[deployment.name, deployment.digest] = clock.now() + EVERY_S
-        interview = self._interview(deployment, node)
-        if deployment.engine not in SCRIPTS or interview is None:
+        interview, asks = self._interview(deployment, node), script(deployment.engine)
+        if asks is None or interview is None:
             return
         known = await self._known()
         try:
@@ -210,13 +208,13 @@ class Asking:
             return
         if (await self.told(deployment)).table is not None:
             return  # another node's engine has answered: where it is asked is a matter of memory, and may change
-        await self._run(interview, located, deployment, node)
+        await self._run(interview, asks, located, deployment, node)
 
-    async def _run(self, interview: Interview, located: Located, deployment: Deployment, node: str) -> None:
+    async def _run(self, interview: Interview, asks: str, located: Located, deployment: Deployment, node: str) -> None:
         began = clock.now()
         self._swept.discard(node)  # its container may not have been removed, whether it answers or not
         try:
-            text = await interview.run(located, script(deployment.engine), self.owner)
+            text = await interview.run(located, asks, self.owner)
             table = parse_table(text, own=True)
         except (DockerError, HostError, ValueError) as error:
             if (
@@ -252,6 +250,7 @@ async def beside(asking: Asking, survey: Coroutine[object, object, Scene], deplo
 
 
 @cache
-def script(engine: str) -> str:
-    """The program that prints an engine's parser."""
-    return files("sparkd.engines").joinpath(SCRIPTS[engine]).read_text("utf-8")
+def script(engine: str) -> str | None:
+    """The program that prints an engine's parser; None where there is none."""
+    known = ENGINES.get(engine)
+    return None if known is None or known.parser_script is None else known.parser_script.read_text("utf-8")

@@ -12,8 +12,9 @@ from typing import Any
 from sparkd.base.did_you_mean import closest
 from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.engines.args import canonical, text
-from sparkd.engines.flags import FlagTable, shipped
+from sparkd.engines.flags import FlagTable
 from sparkd.engines.refused_values import EATEN, find, refusals
+from sparkd.engines.tables import shipped
 from sparkd.facts.environment import ENVIRONMENT
 from sparkd.facts.environment import METHOD as FORK
 from sparkd.facts.image import IMAGE, Image

@@ -22,7 +22,7 @@ from sparkd.drift import said
 from sparkd.drift.fixes import image as image_name
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.veil import veiled
-from sparkd.engines.flags import shipped
+from sparkd.engines.tables import shipped
 from sparkd.facts.caches import CACHES
 from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.image import IMAGE, Image

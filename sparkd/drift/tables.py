@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparkd.drift.form import RankForm
-from sparkd.engines.flags import FlagTable, table_for
+from sparkd.engines.flags import FlagTable
+from sparkd.engines.tables import table_for
 
 _own: dict[str, FlagTable] = {}
 """`EngineKey.id` -> what the engine said of itself. An id is its content's, so this only ever grows."""

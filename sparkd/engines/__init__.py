@@ -1,12 +1,25 @@
-"""The engines sparkd can run, by the name that deployment files use. Adding one is one file and one entry."""
+"""The engines sparkd can run, by the name that deployment files use.
+
+An engine is a folder here whose package holds its `ENGINE`, and is found by listing them; the modules beside the folders
+belong to all engines. How its processes look on a node is said in one file of `sparkd/node/signs`, since a node has no more
+of sparkd than the node service.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 
 from sparkd.engines.base import Engine, MemoryNeed, PortUse, base_url
-from sparkd.engines.vllm import Vllm
 
-ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (Vllm(),)}
+
+def _found() -> Iterator[Engine]:
+    for module in iter_modules(__path__):
+        if module.ispkg:
+            yield import_module(f"{__name__}.{module.name}").ENGINE
+
+
+ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in _found()}
 
 __all__ = ["ENGINES", "Engine", "MemoryNeed", "PortUse", "base_url"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources.abc import Traversable
 from typing import Any, Protocol
 
 from sparkd.model.config import Deployment, Node
@@ -57,6 +58,17 @@ class Engine(Protocol):
     @property
     def stages(self) -> tuple[str, ...]:
         """Start-up stages in order; the last is `ready`."""
+        ...
+
+    @property
+    def flags_file(self) -> Traversable | None:
+        """The flag table that ships, as `flags.parse_table` reads it; None: flags are read by their looks."""
+        ...
+
+    @property
+    def parser_script(self) -> Traversable | None:
+        """A program that the engine's own Python runs, and that prints such a table on stdout; None: it cannot be asked. Its one
+        argument is the number of seconds after which it ends."""
         ...
 
     def argument_fix(self, name: str) -> str:

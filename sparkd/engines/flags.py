@@ -1,7 +1,6 @@
 """The parser table of one engine version -> what a flag is: its real name, the kind of its value, its default.
 
-Tables are made by `vllm_parser.py`: one ships as data beside this file (reading it is like importing it), and an image that
-was asked has its own (`sparkd.background.parser_store`). `table_for` chooses.
+Tables are made by an engine's parser script. `tables` chooses the one by which a rank is read.
 """
 
 from __future__ import annotations
@@ -9,14 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from sparkd.model.printed import document
-
-SHIPPED = {"vllm": "0.32"}
-"""Engine -> the version whose table ships."""
 
 SCHEMA = 2
 """1 had no keys of JSON values, no names of parsers and only the variables with a value that could be told."""
@@ -82,7 +76,7 @@ class FlagTable:
 
 
 def parse_table(text: str, own: bool = False) -> FlagTable:
-    """The table that `vllm_parser.py` prints. Raises ValueError when it is not one."""
+    """The table that a parser script prints. Raises ValueError when it is not one."""
     try:
         raw = document(text)
     except json.JSONDecodeError:
@@ -117,18 +111,3 @@ def _flag(name: str, said: Mapping[str, Any]) -> Flag:
     if odd:  # whatever ran in the image printed this: what is no word here would fail a check in the middle
         raise TypeError(f"{name}: {odd[0]!r} is no text")
     return flag
-
-
-@cache
-def shipped(engine: str) -> FlagTable:
-    """The table that ships for `engine`; an empty one where there is none: then flags are read by their looks."""
-    version = SHIPPED.get(engine)
-    if version is None:
-        return FlagTable(engine=engine, version="")
-    return parse_table(files("sparkd.engines").joinpath(f"{engine}-{version}.json").read_text("utf-8"))
-
-
-def table_for(engine: str, id_: str | None, own: Mapping[str, FlagTable]) -> FlagTable:
-    """What the engine of this id says of itself, else what ships. `own`: `sparkd.background.parser_store.by_engine`."""
-    found = own.get(id_ or "")
-    return found if found is not None and found.engine == engine else shipped(engine)

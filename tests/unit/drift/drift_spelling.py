@@ -8,7 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sparkd.engines.flags import Flag, shipped
+from sparkd.engines.flags import Flag
+from sparkd.engines.tables import shipped
 
 TABLE = shipped("vllm")
 

@@ -14,7 +14,8 @@ from sparkd.drift.known_good import as_yaml, from_plain
 from sparkd.drift.severities import Rule, rule_for, rules
 from sparkd.drift.veil import Veil
 from sparkd.drift.yaml import dump
-from sparkd.engines.flags import FlagTable, parse_table, shipped
+from sparkd.engines.flags import FlagTable, parse_table
+from sparkd.engines.tables import shipped
 from sparkd.model.secret import HIDDEN
 from sparkd.settings.reader import parse
 

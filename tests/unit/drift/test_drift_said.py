@@ -9,7 +9,7 @@ from sparkd.drift import Difference, RankForm, Side, compare
 from sparkd.drift.argv import read_argv
 from sparkd.drift.known_good import as_yaml, from_plain
 from sparkd.drift.said import GIVEN, IN_USE
-from sparkd.engines.flags import shipped
+from sparkd.engines.tables import shipped
 from sparkd.model.secret import HIDDEN
 from sparkd.settings.reader import parse
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sparkd.background import parser_store
-from sparkd.engines.flags import parse_table, shipped, table_for
+from sparkd.engines.flags import parse_table
+from sparkd.engines.tables import shipped, table_for
 from sparkd.model.engine_key import EngineKey
 
 TEXT = (

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from sparkd.engines.args import canonical
-from sparkd.engines.flags import Flag, shipped
+from sparkd.engines.flags import Flag
 from sparkd.engines.refused_values import EATEN, find, refusals
+from sparkd.engines.tables import shipped
 
 TABLE = shipped("vllm")
 ACCEPTED: list[tuple[str, Any]] = [

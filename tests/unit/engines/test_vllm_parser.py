@@ -14,6 +14,8 @@ import pytest
 from sparkd.background.parser_interview import script
 from sparkd.engines.flags import parse_table
 
+SCRIPT = script("vllm") or ""
+
 PARSER = """
 import argparse, json
 print("noise on stdout")
@@ -60,7 +62,7 @@ def vllm(tmp_path: Path) -> Path:
 
 
 def run(packages: Path, seconds: str, **env: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-c", script("vllm"), seconds]
+    argv = [sys.executable, "-c", SCRIPT, seconds]
     given = {**os.environ, "PYTHONPATH": str(packages), **env}
     # In a folder of its own: `-c` would import from the one we are in.
     return subprocess.run(argv, env=given, cwd=packages, capture_output=True, text=True, timeout=60, check=False)
@@ -95,13 +97,13 @@ def test_a_python_without_the_engine_says_so(tmp_path: Path) -> None:
 
 def test_a_folder_called_vllm_where_it_runs_is_not_the_engine(vllm: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", script("vllm"), "60"], cwd=vllm, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", SCRIPT, "60"], cwd=vllm, capture_output=True, text=True, timeout=60, check=False
     )
     assert "No module named 'vllm'" in done.stderr
 
 
 def test_the_shipped_table_is_of_this_script() -> None:
-    text = (Path(__file__).parents[3] / "sparkd/engines/vllm-0.32.json").read_text("utf-8")
+    text = (Path(__file__).parents[3] / "sparkd/engines/vllm/flags-0.32.json").read_text("utf-8")
     raw = json.loads(text)
     assert raw["schema"] == 2
     assert raw["flags"]["reasoning-parser"]["choices"]

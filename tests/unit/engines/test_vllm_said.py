@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sparkd.engines import ENGINES, vllm_said
+from sparkd.engines import ENGINES
+from sparkd.engines.vllm import said
 from sparkd.model.printed import LONGEST_LINE, Unread
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -25,24 +26,24 @@ def log(name: str) -> list[str]:
 
 
 def test_the_head_says_what_it_was_given() -> None:
-    assert vllm_said.arguments(log("head-start.log")) == {
+    assert said.arguments(log("head-start.log")) == {
         "host": "0.0.0.0",
         "max-model-len": 1024,
         "enforce-eager": True,
         "served-model-name": ["tiny"],
         "master-addr": "10.77.0.11",
     }, "and the rest of the line is cut off"
-    assert vllm_said.in_use(log("head-start.log")) == {"max-model-len": 1024}
+    assert said.in_use(log("head-start.log")) == {"max-model-len": 1024}
 
 
 def test_a_headless_rank_says_only_what_became_of_it() -> None:
-    assert vllm_said.arguments(log("worker-start.log")) is None
-    assert vllm_said.in_use(log("worker-start.log")) == {"max-model-len": 1024, "version": "0.32.0"}
+    assert said.arguments(log("worker-start.log")) is None
+    assert said.in_use(log("worker-start.log")) == {"max-model-len": 1024, "version": "0.32.0"}
 
 
 def test_objects_are_left_out_and_what_stands_behind_them_is_read() -> None:
     """Of an object vLLM prints every field, and enumerations as no Python reads them (evidence 11)."""
-    assert vllm_said.arguments([CONFIGURED]) == {
+    assert said.arguments([CONFIGURED]) == {
         "host": "0.0.0.0",
         "max-model-len": 1024,
         "enforce-eager": True,
@@ -53,8 +54,8 @@ def test_objects_are_left_out_and_what_stands_behind_them_is_read() -> None:
 
 @pytest.mark.parametrize("cut", range(70, len(CONFIGURED), 7))
 def test_a_line_that_was_cut_is_read_as_far_as_it_goes(cut: int) -> None:
-    whole = vllm_said.arguments([CONFIGURED]) or {}
-    found = vllm_said.arguments([CONFIGURED[:cut]]) or {}
+    whole = said.arguments([CONFIGURED]) or {}
+    found = said.arguments([CONFIGURED[:cut]]) or {}
     assert found == {name: whole.get(name) for name in found}
 
 
@@ -80,7 +81,7 @@ def test_a_line_that_was_cut_is_read_as_far_as_it_goes(cut: int) -> None:
     ],
 )
 def test_pages(path: str, answer: Any, found: dict[str, Any]) -> None:
-    assert vllm_said.page(path, json.loads(json.dumps(answer))) == found
+    assert said.page(path, json.loads(json.dumps(answer))) == found
 
 
 DIGITS = "9" * 5000
@@ -102,22 +103,22 @@ DIGITS = "9" * 5000
 )
 def test_a_value_that_is_no_value_is_said_and_costs_no_other(written: str, why: str) -> None:
     line = CONFIGURED.replace("1024", written)
-    whole = vllm_said.arguments([CONFIGURED]) or {}
-    assert vllm_said.arguments([line]) == {**whole, "max-model-len": Unread(why)}
+    whole = said.arguments([CONFIGURED]) or {}
+    assert said.arguments([line]) == {**whole, "max-model-len": Unread(why)}
 
 
 def test_halves_of_characters_become_whole_ones() -> None:
-    found = vllm_said.arguments(["non-default args: {'served_model_name': ['a\\ud800'], 'dtype': '\\udcff'}"])
+    found = said.arguments(["non-default args: {'served_model_name': ['a\\ud800'], 'dtype': '\\udcff'}"])
     assert found == {"served-model-name": ["a?"], "dtype": "?"}
 
 
 def test_what_became_of_a_flag_and_is_no_number_is_said() -> None:
     lines = [f"Using max model len {DIGITS}", f"Launching vLLM (v{'1.' * 100}) headless"]
-    assert vllm_said.in_use(lines) == {
+    assert said.in_use(lines) == {
         "max-model-len": Unread("a number of 5000 digits"),
         "version": Unread("a version of 200 characters"),
     }
-    assert vllm_said.in_use(["Using max model len ٣"]) == {}
+    assert said.in_use(["Using max model len ٣"]) == {}
 
 
 def test_a_line_of_a_megabyte_is_cut_before_any_pattern_sees_it() -> None:
@@ -133,8 +134,8 @@ def test_a_line_of_a_megabyte_is_cut_before_any_pattern_sees_it() -> None:
 
     line = Line("Using max model len 5 " + "x" * (1 << 20))
     for read in (
-        vllm_said.arguments,
-        vllm_said.in_use,
+        said.arguments,
+        said.in_use,
         ENGINES["vllm"].findings,
         lambda lines: ENGINES["vllm"].stage([], lines, None),
     ):

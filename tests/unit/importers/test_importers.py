@@ -14,7 +14,7 @@ from sparkd.drift import RankForm, Severity, Side, compare
 from sparkd.drift.argv import read_argv
 from sparkd.drift.known_good import as_yaml
 from sparkd.engines.args import words
-from sparkd.engines.flags import shipped
+from sparkd.engines.tables import shipped
 from sparkd.importers.read import NotReadable, detect, read_side
 from sparkd.importers.to_deployment import to_deployment
 

@@ -16,7 +16,8 @@ from sparkd.comparing.mains import processes
 from sparkd.comparing.sides import with_known
 from sparkd.drift import Difference, compare, tables
 from sparkd.drift.known_good import as_yaml
-from sparkd.engines.flags import Flag, shipped
+from sparkd.engines.flags import Flag
+from sparkd.engines.tables import shipped
 from sparkd.facts import Fact
 from sparkd.facts.caches import CACHES, Cache
 from sparkd.facts.image import IMAGE, Image

@@ -14,7 +14,7 @@ from sparkd.commandline.scope import Scope
 from sparkd.commandline.shell import commands
 from sparkd.drift import Severity, compare
 from sparkd.drift.argv import read_argv
-from sparkd.engines.flags import shipped
+from sparkd.engines.tables import shipped
 from sparkd.importers.read import NotReadable, read_side
 
 GOOD = 'vllm serve /m --compilation-config \'{"cudagraph_mode":"FULL_AND_PIECEWISE","custom_ops":["all"]}\''

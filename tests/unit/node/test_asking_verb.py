@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkd.engines.vllm_parser import __file__ as script_file
+from sparkd.engines.vllm.parser_script import __file__ as script_file
 from sparkd.node import server, units
 from sparkd.node.refusal import Refusal
 from sparkd.node.verbs import ask_parser

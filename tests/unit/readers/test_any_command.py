@@ -10,7 +10,7 @@ from sparkd.drift.argv import read_argv
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.known_good import as_yaml
-from sparkd.engines.flags import shipped
+from sparkd.engines.tables import shipped
 from sparkd.facts import units
 
 from .monsters import MONSTERS, checked

@@ -67,8 +67,8 @@ SHAPES = (
 
 
 def _modules(package: Any) -> Iterator[Any]:
-    for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        if not info.name.endswith("vllm_parser"):  # a program for another Python, not for this one
+    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not info.name.endswith("parser_script"):  # a program for another Python, not for this one
             yield importlib.import_module(info.name)
 
 

@@ -1,7 +1,7 @@
-"""vLLM's own argument parser, asked inside an image -> the table that `flags.py` reads, as JSON on stdout.
+"""vLLM's own argument parser, asked inside an image -> the table that `sparkd/engines/flags.py` reads, as JSON on stdout.
 
-Run by the Python of an image, as text (`python3 - < vllm_parser.py > vllm-0.32.json`, or `-c`): beside this file lies a
-`vllm.py` that is not the engine. Nothing of sparkd is imported, nothing but the standard library before vLLM itself.
+Run by the Python of an image, as text (`python3 - < parser_script.py > flags-0.32.json`, or `-c`). Nothing of sparkd is
+imported, nothing but the standard library before vLLM itself.
 """
 
 from __future__ import annotations
