@@ -7,19 +7,17 @@ from collections.abc import Iterator
 
 from sparkd.checks.shared.scene import Ask, Check, Place, Scene, Text, Trouble
 from sparkd.checks.shared.starters import Starter, about, containers, named, shown, starters
+from sparkd.engines import recognised
 from sparkd.facts.boots import BOOTS
 from sparkd.facts.containers import CONTAINERS
 from sparkd.facts.units import UNITS
 from sparkd.model.check import Level
 
-STARTS = re.compile(
-    r"vllm serve|vllm\.entrypoints|sglang\.launch_server|\bray start|llama-server|rpc-server|ollama serve|trtllm-serve"
-    r"|spark(?:run|ring)|launch-cluster"
-)
+STARTS = re.compile(rf"{recognised.STARTS}|spark(?:run|ring)|launch-cluster")
 CONTAINERS_OF_IT = re.compile(
     r"\b(?:docker|podman|nerdctl)(?: container)? (?:run|start|restart|exec)\b|\bcompose\b.*\b(?:up|start|run)\b"
 )
-SCRIPTS = re.compile(r"/[^/ ]*(?:vllm|sglang|llama|ray)[^/ ]*\.sh|(?:start|serve|launch|run)[^/ ]*\.(?:sh|py)")
+SCRIPTS = re.compile(rf"/[^/ ]*(?:{recognised.NAMES})[^/ ]*\.sh|(?:start|serve|launch|run)[^/ ]*\.(?:sh|py)")
 
 
 def asks(scene: Scene) -> Iterator[Ask]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sparkd.commandline import docker_run
 from sparkd.commandline.docker_run import Container
 from sparkd.commandline.following import Following
+from sparkd.engines import recognised
 
 
 def docker(shell: Following, words: Sequence[str], stdin: str | None) -> None:
@@ -34,8 +35,8 @@ def _run(shell: Following, words: Sequence[str], stdin: str | None) -> None:
     container.env.update(docker_run.fill(container.env, shell.around))
     shell.world.containers[shell.scope.node, container.name] = container
     inside, command = shell.within(container, {}), container.command
-    if command and command[0].startswith("-") and "vllm" in container.image:
-        inside.rank("vllm", (), command)  # arguments alone: for the entry point of the image
+    if command and command[0].startswith("-") and (engine := recognised.of_image(container.image)):
+        inside.rank(engine, (), command)  # arguments alone: for the entry point of the image
     elif command:
         inside.words(command, stdin)
 

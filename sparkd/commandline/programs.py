@@ -1,4 +1,4 @@
-"""The words of a command -> the engine in them, and the programs around it that only pass a command on."""
+"""The words of a command -> the command within, out of the programs around it that only pass one on."""
 
 from __future__ import annotations
 
@@ -7,15 +7,6 @@ import re
 from collections.abc import Sequence
 
 from sparkd.model.rank import IDENTITY
-
-_PYTHON = re.compile(r"python[0-9.]*")
-
-_MODULES = {
-    "vllm.entrypoints.openai.api_server": "vllm",
-    "vllm.entrypoints.cli.main": "vllm",
-    "sglang.launch_server": "sglang",
-}
-_SERVERS = {"llama-server": "llamacpp-rpc", "rpc-server": "llamacpp-rpc", "ggml-rpc-server": "llamacpp-rpc"}
 
 _WITH_VALUE = {
     "sudo": "ugpChrtD",
@@ -96,27 +87,6 @@ DOCKERS = ("docker", "podman", "nerdctl")
 
 def program(words: Sequence[str]) -> str:
     return posixpath.basename(words[0]) if words else ""
-
-
-def engine(words: Sequence[str]) -> tuple[str, tuple[str, ...], list[str]] | None:
-    """(engine, its program, its arguments), or None where the command starts none."""
-    name = program(words)
-    if name == "vllm" and len(words) > 1 and words[1] == "serve":
-        return "vllm", ("vllm", "serve"), list(words[2:])
-    if name in _SERVERS:
-        return _SERVERS[name], (name,), list(words[1:])
-    if _PYTHON.fullmatch(name) and "-m" in words:
-        at = list(words).index("-m") + 1
-        module = words[at] if at < len(words) else ""
-        if module in _MODULES:
-            rest = list(words[at + 1 :])
-            served = module.endswith("cli.main") and rest[:1] == ["serve"]
-            return _MODULES[module], ("python", "-m", module), rest[1:] if served else rest
-    if _PYTHON.fullmatch(name):
-        script = next((at for at, word in enumerate(words) if at and word[:1] != "-"), len(words))
-        if program(words[script:]) == "vllm":
-            return engine(words[script:])  # a venv's script run by its own Python, with or without options
-    return None
 
 
 def unwrapped(words: Sequence[str]) -> tuple[list[str], dict[str, str], bool]:

@@ -20,6 +20,7 @@ from sparkd.commandline.syntax import Command, Unreadable
 from sparkd.drift.argv import read_argv
 from sparkd.drift.form import Gap, RankForm
 from sparkd.drift.tables import table
+from sparkd.engines import recognised
 
 DEPTH = 12
 """Shells within shells; more is a script that calls itself."""
@@ -125,7 +126,7 @@ class Shell:
             inner.vars.update(env)
             inner.exported.update(env)
             replace(self, scope=inner).words(rest, stdin)
-        elif found := programs.engine(rest):
+        elif found := recognised.started(rest):
             self.rank(*found)
         elif rest and rest[0] in self.functions:
             self.call(*self.functions[rest[0]], rest[1:])
@@ -141,7 +142,7 @@ class Shell:
             self.world.gap(self.where, "", f"{rest[0]} is not known, and neither is what it runs")
         elif rest and "/" in rest[0] and (found_file := self.world.find(rest[0])):
             self.script(found_file, rest[1:])
-        elif any("vllm serve" in word for word in rest) or any(map(programs.engine, _tails(rest))):
+        elif any(map(recognised.named_in, rest)) or any(map(recognised.started, _tails(rest))):
             self.world.missed.append(Gap(where=self.where, text="", why=f"what `{name}` runs is not followed"))
 
     def call(self, mark: str, body: Sequence[Command], positional: list[str]) -> None:

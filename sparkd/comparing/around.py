@@ -19,6 +19,7 @@ from sparkd.checks.shared.starters import starters
 from sparkd.checks.swap import USED_BYTES
 from sparkd.drift import said
 from sparkd.drift.form import RankForm
+from sparkd.engines import recognised
 from sparkd.facts import Fact
 from sparkd.facts.caches import CACHES
 from sparkd.facts.inspected import INSPECTED
@@ -165,7 +166,7 @@ def _of_what_runs(scene: Scene, node: str, program: Program) -> Iterator[tuple[s
     for path, sha in program.libraries.items():
         if sha is not None:
             yield f"library {path.rpartition('/')[2]}", sha[:12]
-    file = next((word for word in program.argv if word.startswith("/") and word.endswith("/vllm")), None)
+    file = recognised.program_file(program.argv)
     if file is not None:
         yield "program", file
 

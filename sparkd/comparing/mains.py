@@ -8,11 +8,11 @@ from typing import Any
 
 from sparkd.base.unread import bounded
 from sparkd.checks.shared.scene import Scene
-from sparkd.commandline import programs
 from sparkd.drift.argv import Arguments, read_argv
 from sparkd.drift.fixes import image as image_name
 from sparkd.drift.tables import table
 from sparkd.drift.values import same
+from sparkd.engines import recognised
 from sparkd.facts.inspected import INSPECTED, Inspected
 from sparkd.facts.programs import PROGRAMS, Program
 from sparkd.model.printed import Unread
@@ -50,7 +50,7 @@ def _engines(scene: Scene, node: str) -> Iterator[Found]:
         return
     containers = docker.containers if isinstance(docker, Inspected) else {}
     for program in found:
-        named = programs.engine(program.argv)
+        named = recognised.started(program.argv)
         if named is not None:
             container = containers.get(program.owner)
             image = str(container["Image"]) if container is not None else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sparkd.commandline import programs
 from sparkd.drift.argv import read_argv
 from sparkd.drift.container import mounted, of_spec
 from sparkd.drift.form import RankForm
 from sparkd.drift.tables import table
 from sparkd.drift.values import path as tidy_path
+from sparkd.engines import recognised
 from sparkd.model.config import Deployment
 from sparkd.model.rank import IDENTITY, RankSpec
 from sparkd.model.size import parse_size
@@ -18,7 +18,7 @@ def form_of(
 ) -> RankForm:
     """Secrets are references here already. `image_id`: of the image that its name stands for on the rank's node; `engine_id`: see
     RankForm."""
-    named = programs.engine(spec.argv)
+    named = recognised.started(spec.argv)
     program = named[1] if named else deployment.command or spec.argv[:2]
     words = named[2] if named else spec.argv[len(program) :]
     arguments = read_argv(words, table(deployment.engine, engine_id or image_id))

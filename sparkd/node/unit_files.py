@@ -10,6 +10,7 @@ import shlex
 from typing import Iterable, Iterator, Mapping
 
 from sparkd.node import patience, regular
+from sparkd.node.recognised import STARTS
 
 MAX_BYTES = 64 << 10
 MAX_SCRIPTS, MAX_WORDS, MAX_DROP_INS = 8, 600, 100
@@ -21,7 +22,7 @@ PLAIN_PATH = re.compile(r"/[^%|]*")
 """No specifier in it; with a `|` in front one of several conditions is enough."""
 PATH = re.compile(r"(?<![\w$}])/[^\s;'\"|&<>=]+")
 WORDS = re.compile(
-    r"vllm serve|sglang\.launch_server|vllm\.entrypoints\S*|ray start|llama-server|rpc-server|spark(?:run|ring)"
+    rf"{STARTS}|spark(?:run|ring)"
     r"|docker (?:run|start|exec|compose)|--(?:master-)?port[= ]\S+|--served-model-name[= ]\S+|--model(?:-path)?[= ]\S+"
     r"|(?<=serve )(?!-)\S+"
 )

@@ -10,15 +10,13 @@ from shlex import quote
 from sparkd.checks.shared import argv, shell_text
 from sparkd.checks.shared.argv import Needed
 from sparkd.checks.shared.scene import HOST, Scene
+from sparkd.engines.recognised import ABOUT
 from sparkd.facts.containers import CONTAINERS, Contained
 from sparkd.facts.units import UNITS, Unit
 from sparkd.model.hiding import BY_NAME
 from sparkd.model.snapshot import Unknown
 
-ABOUT_ENGINES = re.compile(
-    r"vllm|sglang|(?<![a-z])ray(?:let| start|::)|llama-?(?:server|cpp)|rpc-server|trt-?llm|ollama|lmdeploy|spark(?:run|ring)",
-    re.I,
-)
+ABOUT_ENGINES = re.compile(rf"{ABOUT}|spark(?:run|ring)", re.I)
 _ID = re.compile(r"[0-9a-f]{3,64}")
 OWN = re.compile(r"sparkd(-node)?\.(service|socket)")
 FIRST_WORDS = 6

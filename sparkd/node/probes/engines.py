@@ -9,14 +9,11 @@ is, the head decides by OWNER and MARK.
 from __future__ import annotations
 
 import os
-import re
 from typing import Any, Mapping, Optional
 
 from sparkd.node import cgroups, procfs, tcp
+from sparkd.node.recognised import is_engine
 
-TITLE = re.compile(r"(VLLM|ray|sglang)::")
-PROGRAMS = frozenset(("raylet", "rpc-server", "llama-server"))
-MODULES = frozenset(("vllm.entrypoints.openai.api_server", "sglang.launch_server"))
 MARKS = tuple(f"SPARKD_{name}=".encode("ascii") for name in ("OWNER", "DEPLOYMENT", "GENERATION"))
 MAX_TITLE_BYTES = 8192
 MAX_PARENTS = 32
@@ -40,22 +37,6 @@ def probe(args: Mapping[str, Any], deadline_s: float) -> str:
         except procfs.GONE:
             continue
     return "".join(lines)
-
-
-def is_engine(words: list[str]) -> bool:
-    """By the title that it gave itself, or the program it was started as; a shell or client that names one is none."""
-    first = words[0]
-    if TITLE.match(first) or os.path.basename(first) in PROGRAMS:
-        return True
-    rest = words
-    if os.path.basename(first).startswith("python"):
-        # `python -u /opt/vllm/bin/vllm serve`: options of the interpreter come first.
-        at = next((at for at, word in enumerate(words) if at and (word[:1] != "-" or word == "-m")), len(words))
-        rest = words[at:]
-    rest = rest[:2]
-    if len(rest) < 2:
-        return False
-    return (os.path.basename(rest[0]) == "vllm" and rest[1] == "serve") or (rest[0] == "-m" and rest[1] in MODULES)
 
 
 def _line(pid: str, title: str, ports: list[int]) -> str:

@@ -18,7 +18,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Iterator, Mapping, NamedTuple, Optional
 
 from sparkd.node import arguments, cgroups, hashing, procfs
-from sparkd.node.probes.engines import MAX_PARENTS, TITLE, is_engine
+from sparkd.node.probes.engines import MAX_PARENTS
+from sparkd.node.recognised import TITLE, is_engine
 from sparkd.node.refusal import Refusal
 
 HIDDEN = "<redacted>"

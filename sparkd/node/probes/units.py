@@ -18,6 +18,7 @@ from typing import Any, Iterator, Mapping
 
 from sparkd.node import arguments, command, unit_files, units
 from sparkd.node.probes import users
+from sparkd.node.recognised import LOOSELY
 from sparkd.node.refusal import Refusal
 
 EXECS = ("ExecStartPre", "ExecStart", "ExecStartPost", "ExecStop", "ExecStopPost")
@@ -43,9 +44,7 @@ FOLDERS = ("/etc/systemd/system", "/run/systemd/system")
 NAME = re.compile(r"[A-Za-z0-9:_.\\-]+(@[A-Za-z0-9:_.\\-]+)?\.(service|timer)")
 """Of one unit; a template by itself is none."""
 VENDOR = ("/usr/lib/systemd/", "/lib/systemd/", "/run/systemd/generator", "/usr/local/lib/systemd/")
-ABOUT_ENGINES = re.compile(
-    r"docker (?!events)|podman|nerdctl|vllm|sglang|\bray\b|llama|rpc-server|trtllm|spark(?:run|ring)|unattended-upgrade"
-)
+ABOUT_ENGINES = re.compile(rf"docker (?!events)|podman|nerdctl|{LOOSELY}|spark(?:run|ring)|unattended-upgrade")
 """What keeps a unit of the distribution in the list."""
 MAX_UNITS, MAX_VALUE = 300, 64 << 10
 """A longer line is left out: cut off, nobody could read it."""

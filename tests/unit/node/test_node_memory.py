@@ -17,7 +17,7 @@ from sparkd.facts.holders import unaccounted
 from sparkd.model.machine import EngineProcess
 from sparkd.node import boot_memory, cgroups, emptying, procfs
 from sparkd.node.probes import ipc as ipc_probe
-from sparkd.node.probes.engines import is_engine
+from sparkd.node.recognised import is_engine
 from sparkd.node.refusal import Refusal
 from sparkd.node.verbs import freeing
 

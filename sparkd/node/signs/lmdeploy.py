@@ -1,0 +1,7 @@
+"""LMDeploy, which sparkd does not run."""
+
+from __future__ import annotations
+
+from sparkd.node.signs import Signs
+
+SIGNS = Signs(name="lmdeploy", about="lmdeploy")
