@@ -47,25 +47,25 @@ _clients: RunVar[httpx.AsyncClient] = RunVar("sparkd.http.client")
 # ------------------------------------------------------------------------------------------------------------ requests
 
 
-async def health(base_url: str, deadline_s: float) -> int | None:
-    """Status of GET /health; None when the connection was refused: nobody listens.
+async def health(base_url: str, path: str, deadline_s: float) -> int | None:
+    """Status of GET `path`; None when the connection was refused: nobody listens.
 
     Raises Late when there was no answer in time, Unreachable when it could not be asked: neither means that the engine
     is dead.
     """
     try:
         with _as_host_errors(base_url), anyio.fail_after(deadline_s):
-            async with _client().stream("GET", f"{base_url}/health") as response:
+            async with _client().stream("GET", f"{base_url}{path}") as response:
                 return response.status_code
     except _Refused:
         return None
 
 
-async def metrics_text(base_url: str, deadline_s: float) -> str:
-    """The page GET /metrics. Raises Late or Unreachable as `health`, HostError for another status than 200."""
-    status, text = await page(base_url, "/metrics", deadline_s)
+async def metrics_text(base_url: str, path: str, deadline_s: float) -> str:
+    """The page of metrics, GET `path`. Raises Late or Unreachable as `health`, HostError for another status than 200."""
+    status, text = await page(base_url, path, deadline_s)
     if status != 200:
-        raise HostError(base_url, f"HTTP {status} for /metrics")
+        raise HostError(base_url, f"HTTP {status} for {path}")
     return text
 
 
@@ -101,7 +101,7 @@ async def complete(
     Status 200 and `[DONE]` prove nothing: an engine that dies in mid-stream ends it with an `error` chunk and both
     (evidence 02).
     `expect`: `reasoning: true` wants a reasoning text, `contains: TEXT` wants that text in the answer.
-    `token` is sent as bearer token, for an engine that was started with VLLM_API_KEY.
+    `token` is sent as bearer token, for an engine that was started to want one.
     """
     answer = Answer(anyio.current_time())
     kind: Failing = ""

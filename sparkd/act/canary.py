@@ -16,9 +16,6 @@ from sparkd.model.rate import rate
 from sparkd.model.snapshot import Canary
 
 CANARY_PROMPT = "ping"
-API_KEY = "VLLM_API_KEY"
-"""With this secret the engine wants a bearer token, from us as from everybody."""
-
 
 MEASURED_TOKENS = (64, 256, 1024)
 """Of a request that is sent for its rate: more only where the answer was there before a rate could be told."""
@@ -74,18 +71,19 @@ async def _complete(
 
 async def key(hands: Hands) -> str | None:
     """What the engine was started to want, from us as from everybody; None where it wants nothing. Raises ActionFailed."""
-    file = hands.deployment.secrets.get(API_KEY)
-    if file is None:
+    variable = ENGINES[hands.deployment.engine].variables.key
+    file = hands.deployment.secrets.get(variable or "")
+    if variable is None or file is None:
         return None
-    found = await hands.secret(API_KEY)
+    found = await hands.secret(variable)
     if not (found.isascii() and found.isprintable()) or found != found.strip():
         why = "a request can hold printable ASCII alone, and no blank at its ends"
-        raise ActionFailed(f"secret {API_KEY} in {file} is no key: {why}", FailureCode.SECRET)
+        raise ActionFailed(f"secret {variable} in {file} is no key: {why}", FailureCode.SECRET)
     return found
 
 
 def _refused(deployment: Deployment) -> str:
-    file = deployment.secrets.get(API_KEY)
+    file = deployment.secrets.get(ENGINES[deployment.engine].variables.key or "")
     if file is not None:
         return f"the engine refuses the key in {file} ({http.UNAUTHORIZED}): it was started with another one"
     fix = ENGINES[deployment.engine].argument_fix("api-key")

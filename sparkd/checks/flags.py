@@ -11,12 +11,13 @@ from typing import Any
 
 from sparkd.base.did_you_mean import closest
 from sparkd.checks.shared.scene import Check, Scene, Trouble
+from sparkd.engines import ENGINES
 from sparkd.engines.args import canonical, text
+from sparkd.engines.base import Broken
 from sparkd.engines.flags import FlagTable
 from sparkd.engines.refused_values import EATEN, find, refusals
 from sparkd.engines.tables import shipped
 from sparkd.facts.environment import ENVIRONMENT
-from sparkd.facts.environment import METHOD as FORK
 from sparkd.facts.image import IMAGE, Image
 from sparkd.model.check import Level
 from sparkd.model.config import Deployment
@@ -26,13 +27,11 @@ VALIDATES = "fail-on-environ-validation"
 """With it an unknown variable ends the engine."""
 MAY_KNOW = "the version that runs may know it: it is asked while nothing starts"
 MOST_SHOWN = 80
-MAY_DIFFER = frozenset({"VLLM_HOST_IP"})
-"""Of vLLM's own variables: what is right on one node only."""
 
 
 def evaluate(scene: Scene) -> Iterator[Trouble]:
     deployment, file = scene.deployment, scene.deployment.file or "the deployment file"
-    yield from _fork(scene, file)
+    yield from _broken(scene, file)
     yield from _uneven(deployment, file)
     table = scene.parser or shipped(deployment.engine)
     yield from _flags(scene, table, file)
@@ -44,38 +43,45 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
             yield Trouble(None, text, f"in {file}: args: {{gpu-memory-utilization: 0.85}}")
 
 
-def _fork(scene: Scene, file: str) -> Iterator[Trouble]:
-    """First field report: two sessions were spent on a crash that this one variable had made."""
-    why = "forked workers lose the shared ring buffer and crash (vllm#24580)"
-    for node in scene.deployment.nodes:
-        rank = scene.deployment.nodes.index(node)
-        env = {**scene.deployment.env, **scene.deployment.node_env.get(node, {})}
-        image = scene.fact(node, IMAGE)
-        if env.get(FORK) == "fork":
-            yield Trouble(node, f"{FORK}=fork in {file}: {why}", f"remove {FORK} from {file}", rank=rank)
-        elif FORK not in env and isinstance(image, Image) and f"{FORK}=fork" in image.env:
-            text = f"image {scene.deployment.image} on {node} sets {FORK}=fork: {why}"
-            yield Trouble(node, text, f"in {file}: env: {{{FORK}: spawn}}", rank=rank)
-        elif FORK not in env:
-            yield from _around(scene, node, why, f"in {file}: env: {{{FORK}: spawn}}", rank)
+def _broken(scene: Scene, file: str) -> Iterator[Trouble]:
+    """First field report: two sessions were spent on a crash that one variable had made."""
+    for one in ENGINES[scene.deployment.engine].variables.broken:
+        for rank, node in enumerate(scene.deployment.nodes):
+            yield from _broken_on(scene, one, node, rank, file)
 
 
-def _around(scene: Scene, node: str, why: str, fix: str, rank: int) -> Iterator[Trouble]:
+def _broken_on(scene: Scene, one: Broken, node: str, rank: int, file: str) -> Iterator[Trouble]:
+    env = {**scene.deployment.env, **scene.deployment.node_env.get(node, {})}
+    image, said, fix = (
+        scene.fact(node, IMAGE),
+        f"{one.name}={one.value}",
+        f"in {file}: env: {{{one.name}: {one.instead}}}",
+    )
+    if env.get(one.name) == one.value:
+        yield Trouble(node, f"{said} in {file}: {one.why}", f"remove {one.name} from {file}", rank=rank)
+    elif one.name not in env and isinstance(image, Image) and said in image.env:
+        yield Trouble(node, f"image {scene.deployment.image} on {node} sets {said}: {one.why}", fix, rank=rank)
+    elif one.name not in env:
+        yield from _around(scene, one, node, fix, rank)
+
+
+def _around(scene: Scene, broken: Broken, node: str, fix: str, rank: int) -> Iterator[Trouble]:
     """Containers get nothing of this, units all that systemd has; an engine that a person starts has what logins have."""
-    found = scene.fact(node, ENVIRONMENT)
+    found, name = scene.fact(node, ENVIRONMENT), broken.name
     for one in () if isinstance(found, Unknown) else found:
-        if (one.name, one.value) == (FORK, "fork"):
+        if (one.name, one.value) == (name, broken.value):
             hits = one.source == "systemd" and scene.deployment.runtime == "process"
             whom = "every unit" if hits else "whatever a person starts there"
-            text = f"{one.source} on {node} gives {whom} {FORK}=fork: {why}"
-            undo = f"systemctl unset-environment {FORK}" if one.source == "systemd" else f"remove it from {one.source}"
+            text = f"{one.source} on {node} gives {whom} {name}={broken.value}: {broken.why}"
+            undo = f"systemctl unset-environment {name}" if one.source == "systemd" else f"remove it from {one.source}"
             yield Trouble(node, text, f"on {node}: {undo}" + (f", or {fix}" if hits else ""), rank=rank, mild=not hits)
 
 
 def _uneven(deployment: Deployment, file: str) -> Iterator[Trouble]:
     """All ranks are one engine: what only some of them are told fails late and silently (evidence 12)."""
-    names = {name for env in deployment.node_env.values() for name in env if name.startswith("VLLM_")} - MAY_DIFFER
-    for name in sorted(names):
+    own = ENGINES[deployment.engine].variables
+    names = {name for env in deployment.node_env.values() for name in env if own.own and name.startswith(own.own)}
+    for name in sorted(names - {own.address}):
         values = {
             node: deployment.node_env.get(node, {}).get(name, deployment.env.get(name)) for node in deployment.nodes
         }
@@ -104,9 +110,9 @@ def _flags(scene: Scene, table: FlagTable, file: str) -> Iterator[Trouble]:
 
 def _variables(scene: Scene, table: FlagTable, file: str) -> Iterator[Trouble]:
     """A name that the engine does not read does nothing, and nobody says so but one line among hundreds."""
-    deployment, prefix = scene.deployment, f"{table.engine.upper()}_"
+    deployment, prefix = scene.deployment, ENGINES[scene.deployment.engine].variables.own
     names = {*deployment.env, *deployment.secrets, *(name for env in deployment.node_env.values() for name in env)}
-    unknown = [name for name in sorted(names) if name.startswith(prefix) and name not in table.variables]
+    unknown = [name for name in sorted(names) if prefix and name.startswith(prefix) and name not in table.variables]
     ends = table.own and any(canonical(name) == VALIDATES and value is True for name, value in deployment.args.items())
     for name in unknown if table.variables else ():
         near = closest(name, table.variables)

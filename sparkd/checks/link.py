@@ -12,6 +12,7 @@ from ipaddress import ip_address
 
 from sparkd.checks.shared.odd import odd_ones
 from sparkd.checks.shared.scene import Check, Scene, Trouble
+from sparkd.engines import ENGINES
 from sparkd.facts.links import LINKS, Interface, Links
 from sparkd.facts.rdma import RDMA
 from sparkd.model.check import Level
@@ -120,10 +121,11 @@ def _names(scene: Scene, node: str, links: Links) -> Iterator[Trouble]:
             seen = (f"there: {', '.join(sorted(ports)) or 'no RDMA device'}",)
             yield Trouble(node, text, f"in {file}: node_env: {{{node}: {{NCCL_IB_HCA: …}}}}", seen, rank, not_yet=True)
     yield from _gid(scene, node, links, env)
-    host_ip = env.get("VLLM_HOST_IP", "")
+    address = ENGINES[deployment.engine].variables.address
+    host_ip = env.get(address or "", "")
     if host_ip and links.having(host_ip) is None:
-        text = f"VLLM_HOST_IP is {host_ip}, which is no address of {node}: the other ranks cannot reach this one"
-        yield Trouble(node, text, f"in {file}: node_env: {{{node}: {{VLLM_HOST_IP: …}}}}", rank=rank)
+        text = f"{address} is {host_ip}, which is no address of {node}: the other ranks cannot reach this one"
+        yield Trouble(node, text, f"in {file}: node_env: {{{node}: {{{address}: …}}}}", rank=rank)
 
 
 def _gid(scene: Scene, node: str, links: Links, env: Mapping[str, str]) -> Iterator[Trouble]:

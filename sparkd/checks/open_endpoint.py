@@ -15,7 +15,6 @@ from sparkd.model.check import Level
 from sparkd.model.machine import Socket
 from sparkd.model.snapshot import Unknown
 
-PATH = "/v1/models"
 """Costs the engine nothing, and is behind the key where there is one."""
 
 
@@ -29,7 +28,7 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
             else (f"[{socket.local_ip}]:{socket.local_port}")
         )
         text = f"the API on {where} of {ask.node} answers without a key: whoever reaches that address may use the model"
-        seen = (f"LISTEN {where}", f"GET {PATH} without a key: HTTP 200")
+        seen = (f"LISTEN {where}", f"GET {ask.path} without a key: HTTP 200")
         yield Trouble(ask.node, text, _fix(scene), seen, rank=0)
 
 
@@ -45,7 +44,12 @@ def _open(scene: Scene) -> Iterator[tuple[Socket, Page]]:
     for socket in () if isinstance(sockets, Unknown) or not scene.running else sockets:
         mine = socket.state == "LISTEN" and socket.local_port == deployment.port
         if mine and not _loopback(socket.local_ip):
-            yield socket, Page(head, Place("api", base_url(deployment, scene.cluster.nodes)), PATH)
+            yield (
+                socket,
+                Page(
+                    head, Place("api", base_url(deployment, scene.cluster.nodes)), ENGINES[deployment.engine].keyed_page
+                ),
+            )
             return
 
 

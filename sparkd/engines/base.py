@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from typing import Any, Protocol
 
@@ -20,6 +20,34 @@ class PortUse:
     rank: int
     port: int
     what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A value of a variable with which the engine fails."""
+
+    name: str
+    value: str
+    instead: str
+    """The value to set where an image, or what is around the rank, sets the other."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variables:
+    """Names in the environment of a rank that mean something to the engine."""
+
+    own: str = ""
+    """With what the names begin that are the engine's own."""
+    key: str | None = None
+    """With this secret it wants a bearer token, from us as from everybody."""
+    address: str | None = None
+    """Where the other ranks reach this one: right on one node only."""
+    caches: tuple[str, ...] = ()
+    """They move its caches to other folders."""
+    secret_flags: Mapping[str, str] = field(default_factory=dict)
+    """Flag that holds a secret -> the variable that is read in its place."""
+    broken: tuple[Broken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +97,30 @@ class Engine(Protocol):
     def parser_script(self) -> Traversable | None:
         """A program that the engine's own Python runs, and that prints such a table on stdout; None: it cannot be asked. Its one
         argument is the number of seconds after which it ends."""
+        ...
+
+    @property
+    def health_path(self) -> str:
+        """A GET of it answers 200 when the engine says that it serves, 503 when it says that it is dead."""
+        ...
+
+    @property
+    def metrics_path(self) -> str:
+        """The page that `metrics` reads."""
+        ...
+
+    @property
+    def keyed_page(self) -> str:
+        """A page that the engine shows to nobody without its key, where it has one."""
+        ...
+
+    @property
+    def variables(self) -> Variables: ...
+
+    @property
+    def stamped(self) -> tuple[str, ...]:
+        """Files below a folder of Python packages, `*` for any name: what is another one after every installation, and what its
+        parser is made of, for a mod may change that alone."""
         ...
 
     def argument_fix(self, name: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from sparkd.engines import ENGINES
 from sparkd.facts import Args, Fact, Question, records
 from sparkd.model.config import Deployment
 from sparkd.model.printed import WHOLE
 
 LOGS = "/var/log"
-CACHES_IN = ("HF_HOME", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
-"""Variables that move caches out of the home of the ranks' user."""
+CACHES_IN = ("HF_HOME", "XDG_CACHE_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+"""Variables that move caches out of the home of the ranks' user, besides the engine's own."""
 _LINE = re.compile(rf"({WHOLE}) ({WHOLE}) ({WHOLE}) ({WHOLE}) (ro|rw) (\S+) ((?:~[^/ ]+)?/.*)")
 
 
@@ -46,7 +47,8 @@ def written(deployment: Deployment) -> set[str]:
     """Paths that a start writes to, beside those of Docker itself; `~NAME/` is the home of a user."""
     found = {LOGS, *(mount.source for mount in deployment.container.mounts if not mount.read_only)}
     if deployment.runtime == "process":
-        found |= {path for name in CACHES_IN if (path := deployment.env.get(name, "")).startswith("/")}
+        moved = (deployment.env.get(name, "") for name in (*CACHES_IN, *ENGINES[deployment.engine].variables.caches))
+        found |= {path for path in moved if path.startswith("/")}
         found |= {f"~{deployment.user}/"} if deployment.user else set()
     return found
 

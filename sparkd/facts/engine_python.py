@@ -6,25 +6,12 @@ import re
 from dataclasses import dataclass
 
 from sparkd.commandline.engine_program import command, kept, paths
+from sparkd.engines import ENGINES
 from sparkd.facts import Args, Fact, FactError, Question, lines
 from sparkd.model.printed import WHOLE
 
 SYSTEMD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
 """What a unit has that says nothing of it (systemd.exec(5))."""
-STAMPED = {
-    "vllm": (
-        *(
-            "vllm*.dist-info/METADATA",
-            "vllm*.dist-info/RECORD",
-            "vllm/envs.py",
-            "vllm/engine/arg_utils.py",
-            "vllm/config/*.py",
-        ),
-        *("vllm/entrypoints/*/cli_args.py", "vllm/reasoning/*.py", "vllm/tool_parsers/*.py"),
-        "vllm/entrypoints/openai/tool_parsers/*.py",
-    )
-}
-"""Engine -> what is another file after every installation, and what its parser is made of: a mod may change that alone."""
 _PYTHON = re.compile(r"python (/.*)")
 _STAMP = re.compile(rf"({WHOLE} {WHOLE}|- -) /.*")
 _INSTALLED = re.compile(r".*/[^/]+-([^/-]+)\.dist-info/[^/]+")
@@ -68,7 +55,7 @@ def _args(question: Question) -> Args | None:
         "folders": folders,
         "path": _folders(env.get("PYTHONPATH", "")),
         "user": deployment.user or "",
-        "files": list(STAMPED.get(deployment.engine, ())),
+        "files": list(ENGINES[deployment.engine].stamped),
     }
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from sparkd.engines import ENGINES
 from sparkd.facts import Args, Fact, Question, records
 
-METHOD = "VLLM_WORKER_MULTIPROC_METHOD"
 _LINE = re.compile(r"(systemd|/\S+) ([A-Z][A-Z0-9_]*)=(.*)")
 
 
@@ -25,7 +25,8 @@ def parse(text: str) -> tuple[Setting, ...]:
 
 
 def _args(question: Question) -> Args:
-    return {"names": [METHOD]}
+    """Those that break the deployment's engine with some value."""
+    return {"names": [one.name for one in ENGINES[question.deployment.engine].variables.broken]}
 
 
 ENVIRONMENT: Fact[tuple[Setting, ...]] = Fact("environment", parse, _args)

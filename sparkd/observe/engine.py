@@ -40,7 +40,7 @@ class EngineLook:
         if state.phase not in ASK_ENGINE or not (hidden if head is None else head.alive):
             return None
         base = base_url(deployment, self.cluster.nodes)
-        health = await self._health(base, node)
+        health = await self._health(base, deployment)
         return EngineView(
             health=health,
             metrics=await self._metrics(base, deployment) if health == 200 else None,
@@ -50,22 +50,22 @@ class EngineLook:
             else (),
         )
 
-    async def _health(self, base: str, node: str) -> int | None | Unknown:
+    async def _health(self, base: str, deployment: Deployment) -> int | None | Unknown:
+        node = deployment.nodes[0]
         try:
-            status = await http.health(base, DEADLINE_S)
+            status = await http.health(base, ENGINES[deployment.engine].health_path, DEADLINE_S)
         except SparkdError as error:
             return self.unknowns.unknown(node, f"health:{base}", str(error), "timeout")
         self.unknowns.known(node, f"health:{base}")
         return status
 
     async def _metrics(self, base: str, deployment: Deployment) -> EngineMetrics | None | Unknown:
-        key = f"metrics:{base}"
+        engine, key = ENGINES[deployment.engine], f"metrics:{base}"
         try:
-            text = await http.metrics_text(base, DEADLINE_S)
+            text = await http.metrics_text(base, engine.metrics_path, DEADLINE_S)
         except SparkdError as error:
             return self.unknowns.unknown(deployment.nodes[0], key, str(error), "timeout")
-        parse = ENGINES[deployment.engine].metrics
-        read = await bounded_bytes.parsed(lambda page: bounded("metrics page", parse, page), text)
+        read = await bounded_bytes.parsed(lambda page: bounded("metrics page", engine.metrics, page), text)
         if isinstance(read, Unread):
             return self.unknowns.unknown(deployment.nodes[0], key, read.why, "unreadable")
         self.unknowns.known(deployment.nodes[0], key)

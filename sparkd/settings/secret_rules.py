@@ -17,8 +17,6 @@ from sparkd.settings.tree import Path
 IN_ADDRESS = f"there is a password in this address: {NEVER}"
 _ELSEWHERE = ("secrets", "profiles", "warmup", "file", "digest")
 """Sections that are checked by themselves, and a prompt, which is prose."""
-_VARIABLES = {"api-key": "VLLM_API_KEY", "hf-token": "HF_TOKEN"}
-"""Flag -> the variable that vLLM reads in its place."""
 _LOGIN = re.compile(r"[^/@]*:[^/@]*@(?!sha(256|512):)")
 """`user:password@registry/image`; a digest stands behind an @ too."""
 
@@ -36,7 +34,7 @@ def in_deployment(d: Deployment) -> Iterator[Fault]:
         yield Fault(("image",), IN_ADDRESS, fix)
     whole = {key: value for key, value in asdict(d).items() if key not in _ELSEWHERE}
     for at, name in dict.fromkeys((leak.path, leak.name) for leak in leaks(whole) if not _said(d, leak)):
-        yield Fault(at, _text(at, name), _fix(at, name))
+        yield Fault(at, _text(at, name), _fix(d, at, name))
 
 
 def in_cluster(cluster: Cluster) -> Iterator[Fault]:
@@ -67,14 +65,16 @@ def _text(path: Path, name: str) -> str:
     return NEVER if canonical(name) == canonical(str(path[-1])) else f"`{name}` is a secret: {NEVER}"
 
 
-def _fix(path: Path, name: str) -> str:
+def _fix(d: Deployment, path: Path, name: str) -> str:
     variable = _variable(path)
     if variable is not None:
         return as_secret(variable)
     if not name:
         return "leave `user:password@` out: what the engine must know of it comes in a variable under `secrets:`"
     flag = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    of_engine = flag in _VARIABLES and (path[0] != "args" or len(path) == 2)
-    given = _VARIABLES[flag] if of_engine else flag.replace("-", "_").upper()
+    engine = ENGINES.get(d.engine)
+    read = {} if engine is None else engine.variables.secret_flags
+    of_engine = flag in read and (path[0] != "args" or len(path) == 2)
+    given = read[flag] if of_engine else flag.replace("-", "_").upper()
     reads = ": the engine reads it from that variable" if of_engine else ", and have it read from that variable"
     return f"leave it out, and write `secrets: {{{given}: {{file: /etc/sparkd/{given.lower()}}}}}`{reads}"

@@ -76,12 +76,14 @@ def _engines() -> Iterator[Row]:
 async def _ask(url: str) -> dict[str, dict[str, float]]:
     found, longest = {}, Longest()
     with suppress(SparkdError):
-        await http.health(url, 1.0)  # makes the client, once in a daemon's life
+        await http.health(url, "/health", 1.0)  # makes the client, once in a daemon's life
     for kind in KINDS:
         longest.begin()
         await http.complete(f"{url}/{kind}", "/v1/completions", {}, ANSWER_S)
         with suppress(SparkdError):
-            await stream_bounds.parsed(ENGINES["vllm"].metrics, await http.metrics_text(f"{url}/{kind}", PAGE_S))
+            await stream_bounds.parsed(
+                ENGINES["vllm"].metrics, await http.metrics_text(f"{url}/{kind}", "/metrics", PAGE_S)
+            )
         found[kind] = longest.end()
     return found
 

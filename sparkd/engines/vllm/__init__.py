@@ -8,14 +8,26 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from sparkd.engines.base import Engine, MemoryNeed, PortUse
+from sparkd.engines.base import Engine, MemoryNeed, PortUse, Variables
 from sparkd.engines.vllm import argv, findings, memory, metrics, said, stages
+from sparkd.engines.vllm.variables import VARIABLES
 from sparkd.model.config import Deployment, Node
 from sparkd.model.machine import Socket
 from sparkd.model.printed import Unread
 from sparkd.model.snapshot import EngineMetrics
 
 _FILES = files("sparkd.engines.vllm")
+_STAMPED = (
+    *(
+        "vllm*.dist-info/METADATA",
+        "vllm*.dist-info/RECORD",
+        "vllm/envs.py",
+        "vllm/engine/arg_utils.py",
+        "vllm/config/*.py",
+    ),
+    *("vllm/entrypoints/*/cli_args.py", "vllm/reasoning/*.py", "vllm/tool_parsers/*.py"),
+    "vllm/entrypoints/openai/tool_parsers/*.py",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +38,11 @@ class Vllm:
     reserved_args: frozenset[str] = frozenset(argv.RESERVED)
     stages: tuple[str, ...] = stages.STAGES
     pages: tuple[str, ...] = said.PAGES
+    health_path: str = "/health"
+    metrics_path: str = "/metrics"
+    keyed_page: str = "/v1/models"
+    variables: Variables = VARIABLES
+    stamped: tuple[str, ...] = _STAMPED
     flags_file: Traversable = _FILES / "flags-0.32.json"
     parser_script: Traversable = _FILES / "parser_script.py"
 

@@ -11,7 +11,8 @@ from check_world import NODES, SPARK1, SPARK2, said, scene, trouble
 from sparkd.checks import build_metadata, flags, marker, model, provides
 from sparkd.checks.shared.scene import HOST, Look, Place, Scene, Text
 from sparkd.engines.flags import Flag, FlagTable
-from sparkd.facts.environment import ENVIRONMENT, METHOD, Setting
+from sparkd.engines.vllm.variables import METHOD
+from sparkd.facts.environment import ENVIRONMENT, Setting
 from sparkd.facts.image import IMAGE, Image
 from sparkd.facts.model import MODEL, Model, Shard, folder
 from sparkd.model.config import ContainerSpec, Deployment, Mount

@@ -250,14 +250,14 @@ async def test_an_endless_answer_is_cut_off(engine: Engine, monkeypatch: pytest.
     assert (await complete(engine)).why == "the answer is longer than 10000 bytes"
     engine.answers("/metrics", 200, "x" * 20_000)
     with pytest.raises(HostError, match="longer than"):
-        await http.metrics_text(engine.url, 5)
+        await http.metrics_text(engine.url, "/metrics", 5)
 
 
 async def test_nobody_listens(engine: Engine, unused_url: str) -> None:
-    assert await http.health(unused_url, 5) is None
+    assert await http.health(unused_url, "/health", 5) is None
     assert (await http.complete(unused_url, CHAT, BODY, 5)).why == "connection refused"
     with pytest.raises(Unreachable, match="connection refused"):
-        await http.metrics_text(unused_url, 5)
+        await http.metrics_text(unused_url, "/metrics", 5)
     with pytest.raises(Unreachable, match="connection refused"):
         await http.post_json(unused_url, b"{}", {}, 5)
 
@@ -271,27 +271,27 @@ async def unused_url() -> str:
 
 
 async def test_a_name_with_several_addresses_refused_on_all(engine: Engine, unused_url: str) -> None:
-    assert await http.health(unused_url.replace("127.0.0.1", "localhost"), 5) is None
+    assert await http.health(unused_url.replace("127.0.0.1", "localhost"), "/health", 5) is None
 
 
 @pytest.mark.parametrize("url", ["http://no-such-host.invalid:1", "nonsense", "http://[::bad"])
 async def test_what_cannot_be_asked_is_unknown_and_never_refused(engine: Engine, url: str) -> None:
     with pytest.raises(Unreachable):
-        await http.health(url, 5)
+        await http.health(url, "/health", 5)
     assert not (await http.complete(url, CHAT, BODY, 5)).ok
 
 
 @pytest.mark.parametrize("status", [200, 503, 404, 307])
 async def test_health_is_the_status(engine: Engine, status: int) -> None:
     engine.answers("/health", status)
-    assert await http.health(engine.url, 5) == status
+    assert await http.health(engine.url, "/health", 5) == status
 
 
 async def test_a_mute_server_is_late(engine: Engine) -> None:
     engine.handlers["/health"] = engine.handlers["/metrics"] = engine.handlers["/hook"] = stall(())
     for ask in (
-        http.health(engine.url, 0.1),
-        http.metrics_text(engine.url, 0.1),
+        http.health(engine.url, "/health", 0.1),
+        http.metrics_text(engine.url, "/metrics", 0.1),
         http.post_json(f"{engine.url}/hook", b"{}", {}, 0.1),
     ):
         with pytest.raises(Late):
@@ -306,15 +306,15 @@ async def test_a_server_that_hangs_up_is_unreachable(engine: Engine) -> None:
 
     engine.handlers["/health"] = hang_up
     with pytest.raises(Unreachable, match="connection lost"):
-        await http.health(engine.url, 5)
+        await http.health(engine.url, "/health", 5)
 
 
 async def test_metrics(engine: Engine) -> None:
     engine.answers("/metrics", 200, "vllm:generation_tokens_total 5\n")
-    assert await http.metrics_text(engine.url, 5) == "vllm:generation_tokens_total 5\n"
+    assert await http.metrics_text(engine.url, "/metrics", 5) == "vllm:generation_tokens_total 5\n"
     engine.answers("/metrics", 404)
     with pytest.raises(HostError, match="HTTP 404"):
-        await http.metrics_text(engine.url, 5)
+        await http.metrics_text(engine.url, "/metrics", 5)
 
 
 async def test_a_post(engine: Engine) -> None:
@@ -336,13 +336,13 @@ async def test_proxies_are_ignored(engine: Engine, unused_url: str, monkeypatch:
         monkeypatch.setenv(name, unused_url)
     await http.aclose()
     engine.answers("/health", 200)
-    assert await http.health(engine.url, 5) == 200
+    assert await http.health(engine.url, "/health", 5) == 200
 
 
 async def test_no_connection_is_kept(engine: Engine) -> None:
     engine.answers("/health", 200)
     for _ in range(3):
-        await http.health(engine.url, 5)
+        await http.health(engine.url, "/health", 5)
     assert len(engine.peers) == 3
 
 
@@ -402,4 +402,4 @@ async def test_nothing_is_unpacked(engine: Engine) -> None:
         return web.Response(body=gzip.compress(b"vllm:x 1\n" * 100), headers={"content-encoding": "gzip"})
 
     engine.handlers["/metrics"] = packed
-    assert "vllm" not in await http.metrics_text(engine.url, 5.0)
+    assert "vllm" not in await http.metrics_text(engine.url, "/metrics", 5.0)

@@ -84,7 +84,7 @@ async def test_whatever_an_engine_sends_the_loop_runs_on_meanwhile(kind: str, ur
         done = await http.complete(f"{url}/{kind}", "/v1/completions", {}, 2.0)
         streamed, turns.bytes_read = turns.bytes_read, 0
         with suppress(SparkdError):
-            await http.metrics_text(f"{url}/{kind}", 2.0)
+            await http.metrics_text(f"{url}/{kind}", "/metrics", 2.0)
         group.cancel_scope.cancel()
     await http.aclose()
     assert not done.ok
