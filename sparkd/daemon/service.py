@@ -104,7 +104,7 @@ class Service:
         return outage_list.listing(self.journal.outages(), dict(self.ledger.states), clock.now(), name)
 
     def why(self, name: str) -> Mapping[str, Any]:
-        self._known(name)
+        policy = self._known(name).policy
         state = self.ledger.states[name]
         return {
             "schema": 1,
@@ -112,7 +112,7 @@ class Service:
             "also": [],
             "sentence": state.sentence,
             "reason": state.reason,
-            "rule": rule(state.reason),
+            "rule": rule(state.reason, policy),
             "pending": config_changes.as_json(self.ledger.pending(name)),
         }
 

@@ -15,7 +15,7 @@ from sparkd.model.decision import Decision, FailureClass, Planned
 
 
 def gate(case: Case) -> Decision | None:
-    """None when every node has enough. Else: clean and measure again (30, 60, 120 s), then hold with what is missing."""
+    """None when every node has enough. Else: clean and measure again (`resource_retries`), then hold with what is missing."""
     unknown = unread(case.deployment, case.group.views)
     if unknown:
         said = f"cleaning up: the memory of {'; '.join(unknown)} cannot be read"

@@ -1,8 +1,15 @@
-"""Reason codes -> the rule behind them in words, its number last; docs/interfaces.md and the manual page have all of them."""
+"""Reason codes -> the rule behind them in words, its number last; docs/interfaces.md and the manual page have all of them.
+
+Numbers that a person can set are those of the policy that the decision went by, never the defaults.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
+
+from sparkd.model.policy import Policy
+from sparkd.model.words import duration
 
 TITLES = {
     1: "Unknown is not dead",
@@ -22,12 +29,30 @@ class Rule(NamedTuple):
     """`number` is None for what is no rule of its own, but what a word means."""
 
     number: int | None
-    text: str
+    text: str | Callable[[Policy], str]
 
-    def __str__(self) -> str:
+    def words(self, policy: Policy) -> str:
+        """For people, under this policy."""
+        text = self.text if isinstance(self.text, str) else self.text(policy)
         if self.number is None:
-            return f"{self.text[0].upper()}{self.text[1:]}"
-        return f"{TITLES[self.number]}: {self.text} (rule {self.number})"
+            return f"{text[0].upper()}{text[1:]}"
+        return f"{TITLES[self.number]}: {text} (rule {self.number})"
+
+
+def _measured_again(policy: Policy) -> str:
+    *earlier, last = [f"{pause:g}" for pause in policy.resource_retries] or [""]
+    if not last:
+        return "what is missing is not measured again: the start is held"
+    pauses = f"{', '.join(earlier)} and {last}" if earlier else last
+    return f"what is missing is measured again at {pauses} s, then the start is held"
+
+
+def _not_yet(policy: Policy) -> str:
+    return f"for {duration(policy.not_yet)} after a node's boot, what is missing is not yet there"
+
+
+def _held(policy: Policy) -> str:
+    return f"it is read again every {duration(policy.hold_recheck)}, and supervision goes on when it is right"
 
 
 RULES: dict[str, Rule] = {
@@ -39,7 +64,7 @@ RULES: dict[str, Rule] = {
     "stale-rank": Rule(4, "ranks of an earlier one go, and what they say counts for nothing"),
     "unborn": Rule(2, "a rank that was created and never started is removed before it is started again"),
     "stray-holder": Rule(3, "`remove_strays` allows to end it, and neither a container nor a unit brings it back"),
-    "memory-wait": Rule(6, "what is missing is measured again at 30, 60 and 120 s, then the start is held"),
+    "memory-wait": Rule(6, _measured_again),
     "memory-unknown": Rule(1, "nothing starts while the memory cannot be read: unknown is not enough"),
     "port-wait": Rule(2, "ports are verified free before anything starts"),
     "port-unknown": Rule(1, "nothing starts while a port cannot be checked: unknown is not free either"),
@@ -63,14 +88,14 @@ RULES: dict[str, Rule] = {
     "held-budget": Rule(6, "when the restart budget is used up sparkd gives up, and says so"),
 }
 
-_NOT_YET = Rule(7, "for ten minutes after a node's boot, what is missing is not yet there")
-_HELD = Rule(7, "it is read again every 30 s, and supervision goes on when it is right")
+NOT_YET, HELD = Rule(7, _not_yet), Rule(7, _held)
+"""Of every reason that begins so and has no rule of its own."""
 
 
-def rule(reason: str) -> str | None:
-    """The rule behind a reason code, or None where the sentence says it all."""
+def rule(reason: str, policy: Policy) -> str | None:
+    """The rule behind a reason code, or None where the sentence says it all. `policy` is the deployment's."""
+    if reason in RULES:
+        return RULES[reason].words(policy)
     if reason.startswith("not-yet"):
-        return str(_NOT_YET)
-    if reason.startswith("held") and reason not in RULES:
-        return str(_HELD)
-    return str(RULES[reason]) if reason in RULES else None
+        return NOT_YET.words(policy)
+    return HELD.words(policy) if reason.startswith("held") else None

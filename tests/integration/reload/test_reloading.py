@@ -488,3 +488,20 @@ async def test_a_look_during_which_sparkd_stood_still_decides_nothing() -> None:
             assert world.supervisor.decisions["ds4"].sentence, (
                 "a machine that is always slow is supervised all the same"
             )
+
+
+async def test_why_states_the_numbers_that_are_set() -> None:
+    """A deployment's own over those of sparkd.yaml, and at once: they apply without a restart."""
+    async with running() as world:
+        world.started("ds4")
+        world.supervisor.states["ds4"] = replace(world.supervisor.states["ds4"], reason="memory-wait")
+        _, shown, _ = await world.ctl("why", "ds4")
+        assert "measured again at 30, 60 and 120 s" in " ".join(shown.split())
+        world.cluster(lambda text: text + "policy: {resource_retries: [5, 9], hold_recheck: 20}\n")
+        world.write("ds4", DEPLOYMENT.format(name="ds4") + "policy: {resource_retries: [10, 40]}\n")
+        await world.reload()
+        _, shown, _ = await world.ctl("why", "ds4")
+        assert "measured again at 10 and 40 s" in " ".join(shown.split())
+        world.supervisor.states["ds4"] = replace(world.supervisor.states["ds4"], reason="held-port")
+        _, shown, _ = await world.ctl("why", "ds4")
+        assert "read again every 20 s" in " ".join(shown.split())
