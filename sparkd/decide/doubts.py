@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sparkd.decide.case import Case, duration
 from sparkd.model.decision import Watch
+from sparkd.model.log_finding import FindingKind
 from sparkd.model.snapshot import Unknown
 
 
@@ -32,6 +33,12 @@ def silent_peers(case: Case) -> tuple[str, ...]:
     return tuple(found)
 
 
+def fault_logged(case: Case) -> bool:
+    """Does a rank's log say that its engine cannot go on?"""
+    findings = case.view.log_findings if case.view is not None else ()
+    return any(one.kind is FindingKind.FAULT for one in findings)
+
+
 # ---------------------------------------------------------------------------------------------------------------- words
 
 
@@ -53,7 +60,7 @@ def doubts(case: Case, watch: Watch) -> str:
     said = list(details(case))
     if watch.dead_since is not None:
         said.append("the engine's API refuses or says 503")
-    if watch.exception_since is not None and not any("worker-exception" in one or "engine-dead" in one for one in said):
+    if watch.exception_since is not None and not fault_logged(case):
         said.append("a rank logged an exception")
     if watch.unsent:
         said.append(watch.unsent)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sparkd.decide.case import Case
-from sparkd.decide.doubts import silent_peers, stuck_ranks
+from sparkd.decide.doubts import fault_logged, silent_peers, stuck_ranks
 from sparkd.model.config import Policy
 from sparkd.model.decision import Cause, Watch
 from sparkd.model.failure_code import FailureCode
@@ -143,7 +143,7 @@ def observed(case: Case, watch: Watch) -> Watch:
     watch = sighted(case, progressed(case, watch))
     stuck = _still_stuck(watch, stuck_ranks(case))
     silent = bool(silent_peers(case)) and not watch.blind
-    exception = watch.exception_since is not None or _exception_logged(case)
+    exception = watch.exception_since is not None or fault_logged(case)
     return replace(
         watch,
         dead_since=_dead_since(case, watch.dead_since),
@@ -176,11 +176,6 @@ def _dead_since(case: Case, since: float | None) -> float | None:
 def said_dead(case: Case, since: float | None) -> float | None:
     """The same clock before the API was ever ready: a refused connection is normal then."""
     return _dead_since(case, since) if case.view is not None and case.view.health is not None else None
-
-
-def _exception_logged(case: Case) -> bool:
-    findings = case.view.log_findings if case.view is not None else ()
-    return any(finding.endswith(("worker-exception", "engine-dead")) for finding in findings)
 
 
 def progressed(case: Case, watch: Watch) -> Watch:

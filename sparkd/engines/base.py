@@ -8,6 +8,7 @@ from importlib.resources.abc import Traversable
 from typing import Any, Protocol
 
 from sparkd.model.config import Deployment, Node
+from sparkd.model.log_finding import LogFinding
 from sparkd.model.machine import Socket
 from sparkd.model.printed import Unread
 from sparkd.model.snapshot import EngineMetrics
@@ -145,8 +146,8 @@ class Engine(Protocol):
         """How far a start has come, by titles and log lines of any ranks and the status of /health; None: not begun."""
         ...
 
-    def findings(self, lines: Iterable[str]) -> tuple[str, ...]:
-        """Ids of known log patterns, each once, in the order they first appeared."""
+    def findings(self, lines: Iterable[str]) -> tuple[LogFinding, ...]:
+        """What a log says of trouble, each once, in the order they first appeared; of which rank it is, the reader knows."""
         ...
 
     @property

@@ -10,6 +10,7 @@ from sparkd.model.action import Action
 from sparkd.model.check import Checked
 from sparkd.model.config import Cleanup
 from sparkd.model.failure_code import FailureCode
+from sparkd.model.log_finding import LogFinding
 from sparkd.model.machine import Boot, DockerUnit, EngineProcess, Holders, Memory, Ping, Process, ShmSegment, Socket
 from sparkd.model.rank import unit_name
 
@@ -164,8 +165,8 @@ class EngineView:
     metrics: EngineMetrics | None | Unknown = None
     stage: str | None = None
     """Start-up stage by log lines and process titles, while it starts."""
-    log_findings: tuple[str, ...] = ()
-    """Ids of engine log patterns seen after ready, on any rank (`worker-exception`, `engine-dead`), with the rank: `1:worker-exception`."""
+    log_findings: tuple[LogFinding, ...] = ()
+    """What the logs of the ranks say, after ready and while something looks wrong."""
 
 
 @dataclass(frozen=True, slots=True)

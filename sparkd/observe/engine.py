@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -14,6 +14,7 @@ from sparkd.base.unread import bounded
 from sparkd.engines import ENGINES, base_url
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State
+from sparkd.model.log_finding import LogFinding
 from sparkd.model.printed import Unread
 from sparkd.model.snapshot import Container, EngineMetrics, EngineView, NodeView, Unknown
 from sparkd.observe.unknowns import NodeAccess, Unknowns
@@ -82,15 +83,17 @@ class EngineLook:
         stage = await bounded_bytes.parsed(lambda said: bounded("the log of rank 0", read, titles, said, status), lines)
         return None if isinstance(stage, Unread) else stage
 
-    async def _findings(self, deployment: Deployment, state: State, views: Mapping[str, NodeView]) -> tuple[str, ...]:
+    async def _findings(
+        self, deployment: Deployment, state: State, views: Mapping[str, NodeView]
+    ) -> tuple[LogFinding, ...]:
         """Log patterns on every rank: the traceback of a wedge is often in the worker's log only (evidence 12)."""
-        found: dict[int, list[str]] = {}
+        found: dict[int, list[LogFinding]] = {}
 
         async def read(rank: int, node: str, container: Container) -> None:
             lines = await self._log(node, container, FINDING_LINES, self._since(state, views[node]))
             search = ENGINES[deployment.engine].findings
             findings = await bounded_bytes.parsed(lambda said: bounded(f"the log of rank {rank}", search, said), lines)
-            found[rank] = [f"{rank}:{finding}" for finding in (() if isinstance(findings, Unread) else findings)]
+            found[rank] = [replace(one, rank=rank) for one in (() if isinstance(findings, Unread) else findings)]
 
         async with anyio.create_task_group() as group:  # at once: eight mute logs would make the loop late
             for rank, node in enumerate(deployment.nodes):

@@ -12,6 +12,7 @@ from sparkd.engines.base import Engine, MemoryNeed, PortUse, Variables
 from sparkd.engines.vllm import argv, findings, memory, metrics, said, stages
 from sparkd.engines.vllm.variables import VARIABLES
 from sparkd.model.config import Deployment, Node
+from sparkd.model.log_finding import LogFinding
 from sparkd.model.machine import Socket
 from sparkd.model.printed import Unread
 from sparkd.model.snapshot import EngineMetrics
@@ -64,7 +65,7 @@ class Vllm:
     def stage(self, titles: Sequence[str], lines: Sequence[str], health: int | None) -> str | None:
         return stages.stage(titles, lines, health)
 
-    def findings(self, lines: Iterable[str]) -> tuple[str, ...]:
+    def findings(self, lines: Iterable[str]) -> tuple[LogFinding, ...]:
         return findings.findings(lines)
 
     def arguments(self, lines: Iterable[str]) -> dict[str, Any] | None:

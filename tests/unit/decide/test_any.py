@@ -24,6 +24,7 @@ from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Cleanup, as_started
 from sparkd.model.decision import Failure, FailureClass, Hold, Intent, Phase, State, Watch
 from sparkd.model.failure_code import FailureCode
+from sparkd.model.log_finding import FindingKind, LogFinding
 from sparkd.model.machine import Boot, Holders, Memory, Ping
 from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Canary, Container, EngineMetrics, EngineView, NodeView, Outcome, Snapshot, Unknown
@@ -100,7 +101,7 @@ engines = st.builds(
     st.one_of(st.none(), st.just(WHY), st.sampled_from((200, 503, 404))),
     st.one_of(st.none(), st.just(WHY), metrics),
     st.sampled_from((None, "weights")),
-    st.sampled_from(((), ("1:worker-exception",), ("0:noise",))),
+    st.sampled_from(((), (LogFinding("it-broke", FindingKind.FAULT, 1),), (LogFinding("noise", FindingKind.HINT),))),
 )
 targets = st.just((Target("spark1", "sparkd-demo-0-g1", 0, 1),))
 actions: Any = st.one_of(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sparkd.model.decision import Cause, Failure, Watch
+from sparkd.model.log_finding import FindingKind, LogFinding
 from sparkd.model.machine import Ping
 from sparkd.model.snapshot import EngineMetrics, Snapshot, Unknown
 
@@ -36,6 +37,8 @@ from .world import (
     stuck,
 )
 
+HINTS = (LogFinding("peer-hint", FindingKind.HINT, 1), LogFinding("shutdown-triggered", FindingKind.ENDING))
+
 # A look by seconds passed, whether canaries are answered, and when it is acted on for what (None: not within 20 minutes).
 VERDICTS: dict[str, tuple[Look, Callable[[float], bool], float | None, str, Cause]] = {
     "503": (lambda at: both(DEAD), never, 30, "engine-dead", Cause.CRASH),
@@ -43,7 +46,7 @@ VERDICTS: dict[str, tuple[Look, Callable[[float], bool], float | None, str, Caus
     "503, then too late to answer": (lambda at: both(DEAD if at < 10 else LATE), never, 30, "engine-dead", Cause.CRASH),
     "an exception, and canaries fail": (lambda at: both(EXCEPTION), never, 60, "worker-exception", Cause.CRASH),
     "an exception, and requests freeze": (
-        lambda at: both(replace(BUSY, log_findings=("1:worker-exception",))),
+        lambda at: both(replace(BUSY, log_findings=(LogFinding("worker-exception", FindingKind.FAULT, 1),))),
         never,
         30,
         "worker-exception",
@@ -57,7 +60,7 @@ VERDICTS: dict[str, tuple[Look, Callable[[float], bool], float | None, str, Caus
         Cause.CRASH,
     ),
     "a dead engine in the log": (
-        lambda at: both(replace(HEALTHY, log_findings=("0:engine-dead",))),
+        lambda at: both(replace(HEALTHY, log_findings=(LogFinding("engine-dead", FindingKind.FAULT),))),
         never,
         60,
         "worker-exception",
@@ -127,7 +130,15 @@ NOTHING: dict[str, tuple[Look, Callable[[float], bool]]] = {
     "503 now and then": (lambda at: both(DEAD if at % 30 < 10 else moving(at)), never),
     "another status": (lambda at: both(replace(moving(at), health=404)), never),
     "findings without a name": (
-        lambda at: both(moving(at, log_findings=("1:peer-hint", "0:shutdown-triggered"))),
+        lambda at: both(
+            moving(
+                at,
+                log_findings=(
+                    LogFinding("peer-hint", FindingKind.HINT, 1),
+                    LogFinding("shutdown-triggered", FindingKind.ENDING),
+                ),
+            )
+        ),
         never,
     ),
 }

@@ -12,6 +12,7 @@ from sparkd.model.check import Checked
 from sparkd.model.config import ContainerSpec, Deployment, Mount, Policy
 from sparkd.model.decision import Cause, Decision, Intent, Phase, State, Watch
 from sparkd.model.failure_code import FailureCode
+from sparkd.model.log_finding import FindingKind, LogFinding
 from sparkd.model.machine import Boot, DockerUnit, EngineProcess, Memory, Ping, Process, Socket
 from sparkd.model.outage import Outage
 from sparkd.model.snapshot import Canary, Container, EngineMetrics, EngineView, NodeView, Outcome, Snapshot, Unknown
@@ -144,7 +145,7 @@ Look = Callable[[float], Snapshot]
 CANARY = SendCanary(1, 60.0)
 LOST, SENT = Ping("10.0.0.2", None), Ping("10.0.0.2", 0.2)
 DEAD, REFUSED, LATE = EngineView(health=503), EngineView(health=None), EngineView(health=Unknown("late", NOW))
-EXCEPTION = replace(HEALTHY, log_findings=("1:worker-exception",))
+EXCEPTION = replace(HEALTHY, log_findings=(LogFinding("worker-exception", FindingKind.FAULT, 1),))
 BUSY = replace(HEALTHY, metrics=EngineMetrics(1.0, 4.0, 10.0, 10.0, 0.0))
 
 

@@ -89,15 +89,15 @@ def test_health_alone_makes_it_ready() -> None:
     [
         ("head-start", ()),
         ("worker-start", ()),
-        ("head-crash", ("worker-exception", "engine-dead")),
-        ("head-stop", ("shutdown-triggered", "engine-dead")),
-        ("head-wedge", ("peer-hint", "engine-dead")),
-        ("worker-exception", ("worker-exception",)),
-        ("worker-died", ("worker-died",)),
+        ("head-crash", ("worker-exception: fault", "engine-dead: fault")),
+        ("head-stop", ("shutdown-triggered: ending", "engine-dead: fault")),
+        ("head-wedge", ("peer-hint: hint", "engine-dead: fault")),
+        ("worker-exception", ("worker-exception: fault",)),
+        ("worker-died", ("worker-died: process-lost",)),
     ],
 )
 def test_findings(name: str, found: tuple[str, ...]) -> None:
-    assert VLLM.findings(log(name)) == found
+    assert tuple(f"{one.name}: {one.kind}" for one in VLLM.findings(log(name))) == found
 
 
 # ------------------------------------------------------------------------------------------------------------- metrics

@@ -10,6 +10,7 @@ import pytest
 from sparkd.base import clock
 from sparkd.model.config import Cluster, Deployment, Node
 from sparkd.model.decision import Phase, State, Watch
+from sparkd.model.log_finding import FindingKind, LogFinding
 from sparkd.model.machine import Boot, DockerUnit
 from sparkd.model.snapshot import Container, EngineMetrics, NodeView, Unknown, blind
 from sparkd.observe.engine import SURVIVED_PERIODS, EngineLook
@@ -85,8 +86,8 @@ async def test_what_was_printed_before_tokens_last_moved_was_survived() -> None:
     assert since == pytest.approx(at - 100 - SURVIVED_PERIODS * CLUSTER.policy.period, abs=5)
     logs.lines.append(LogLine(at - 90, "stderr", dead))
     found = await looked(f"{TOKENS} 7\n", state, logs, view("a", RANK, now=at), view("b"))
-    assert found.log_findings == ("0:engine-dead",)
+    assert found.log_findings == (LogFinding("engine-dead", FindingKind.FAULT),)
     never_moved = replace(SERVING, watch=replace(watch, tokens_at=None))
     logs.lines = logs.lines[:1]
     found = await looked(f"{TOKENS} 7\n", never_moved, logs, view("a", RANK, now=at), view("b"))
-    assert found.log_findings == ("0:engine-dead",)
+    assert found.log_findings == (LogFinding("engine-dead", FindingKind.FAULT),)
