@@ -209,6 +209,7 @@ class Drifter:
                 self._scenes[deployment.name] = began, deployment.digest, scene
             return scene
         blank = replace(blank, parser=before.parser, unasked=before.unasked, engine_id=before.engine_id)
+        blank = replace(blank, tables=self.asking.tables())
         scene = await self.surveyor.survey(blank, [reading(quick=True)])
         return replace(
             scene,
@@ -262,7 +263,7 @@ def drifter(
         why = "blessed" if record.pinned else "it has answered for a while"
         await happened(name, KIND, f"generation {record.generation} is recorded as known-good: {why}", KIND)
 
-    store = Store(state / KIND)
+    store = Store(state / KIND, asking.tables)
     hearing = Hearing(surveyor.access, engines)
     telling = Telling(happened, lambda name: journal.last(name, EVENT))
     return Drifter(surveyor, owner, ledger, store, Recording(store, ask, recorded), hearing, asking, telling)

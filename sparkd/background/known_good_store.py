@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from sparkd.base import files
 from sparkd.base.errors import SparkdError
 from sparkd.drift.form import Side
 from sparkd.drift.known_good import KIND, as_yaml, from_plain
+from sparkd.engines.tables import SHIPPED, Tables
 from sparkd.fleet import load_config
 from sparkd.node import patience, regular
 
@@ -68,6 +69,8 @@ class Store:
     """Blocking work is done in threads. A file that is no record is logged once, and costs no other."""
 
     folder: Path
+    tables: Callable[[], Tables] = lambda: SHIPPED
+    """By which the flags in a record are read."""
     _known: dict[Path, tuple[_Stamp, Record | str]] = field(default_factory=dict)
     """What each file holds, or why it is no record."""
     _reading: anyio.Lock = field(default_factory=anyio.Lock)
@@ -97,7 +100,7 @@ class Store:
     async def _read(self, stamps: Mapping[Path, _Stamp]) -> None:
         values = await _values(list(stamps))
         for path, stamp in stamps.items():
-            found = _record(path.parent.name, int(path.stem), values.get(str(path)))
+            found = _record(path.parent.name, int(path.stem), values.get(str(path)), self.tables())
             if isinstance(found, str):
                 log.warning("not a known-good record", file=str(path), why=found)
             self._known[path] = stamp, found
@@ -125,7 +128,7 @@ class Store:
         `source` belongs to the first."""
         paths = {self.path(one.deployment, one.generation): one for one in records}
         try:
-            found = {path: await _written(_fresh(path), one) for path, one in paths.items()}
+            found = {path: await _written(_fresh(path), one, self.tables()) for path, one in paths.items()}
             for path, one in found.items():
                 stamp = await anyio.to_thread.run_sync(_move, path, source)
                 source = None
@@ -170,12 +173,12 @@ async def _values(paths: list[Path]) -> dict[str, Any]:
         raise NotRead(str(error)) from error
 
 
-async def _written(file: Path, record: Record) -> Record | None:
+async def _written(file: Path, record: Record, tables: Tables) -> Record | None:
     """Written there; as readers will have it, None where that cannot be found out now. Raises OSError for what no reader would take:
     too large, too deep, halves of characters."""
     await anyio.to_thread.run_sync(_fill, file, _yaml(record))
     try:
-        found = _record(record.deployment, record.generation, (await _values([file])).get(str(file)))
+        found = _record(record.deployment, record.generation, (await _values([file])).get(str(file)), tables)
     except NotRead:
         return None
     if isinstance(found, str):
@@ -195,12 +198,12 @@ def _yaml(record: Record) -> str:
     return as_yaml(replace(record.side, label=f"{record.deployment}, generation {record.generation}"), about)
 
 
-def _record(deployment: str, generation: int, values: Any) -> Record | str:
+def _record(deployment: str, generation: int, values: Any, tables: Tables) -> Record | str:
     """The record in a file's values, or why there is none."""
     if not isinstance(values, dict):
         return str(values or "it cannot be read")
     try:
-        side = from_plain(values, f"{KIND} {generation}")
+        side = from_plain(values, f"{KIND} {generation}", tables)
     except ValueError as error:
         return str(error)
     measured = values.get("measured")

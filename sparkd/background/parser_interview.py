@@ -20,9 +20,9 @@ from sparkd.base.errors import DockerError, HostError, NodeRefused
 from sparkd.base.guarded import guarded
 from sparkd.checks.shared.scene import Scene
 from sparkd.decide.where_to_ask import quiet, where
-from sparkd.drift import tables
 from sparkd.engines import ENGINES
 from sparkd.engines.flags import FlagTable, parse_table
+from sparkd.engines.tables import Tables
 from sparkd.model.config import Deployment
 from sparkd.model.decision import State
 from sparkd.model.engine_key import EngineKey
@@ -108,6 +108,10 @@ class Asking:
         why = why or self._lost.get(deployment.name, "")
         return Told(None, f"its own parser could not be asked: {why}" if why else NOT_YET, first)
 
+    def tables(self) -> Tables:
+        """What engines have said so far. An id is its content's, so there will only ever be more."""
+        return Tables(parser_store.by_engine(self._tables or {}))
+
     def again(self) -> None:
         """A person wants to know: what could not be asked a while ago is tried again."""
         just_now = clock.now() + RETRY_S - AGAIN_S
@@ -130,7 +134,6 @@ class Asking:
     async def _known(self) -> dict[EngineKey, FlagTable]:
         if self._tables is None:
             self._tables = await anyio.to_thread.run_sync(parser_store.read, self.state)
-            tables.know(parser_store.by_engine(self._tables))
         return self._tables
 
     # ------------------------------------------------------------------------------------------------- in the background
@@ -231,7 +234,6 @@ class Asking:
             # Without room on the disk it counts until sparkd ends, and is asked again after that.
             log.warning("an engine's answer could not be kept", deployment=deployment.name, why=str(error))
         (await self._known())[located.key] = table
-        tables.know(parser_store.by_engine({located.key: table}))
         log.info("asked an engine", deployment=deployment.name, node=node, seconds=round(clock.now() - began, 1))
         self.answered(deployment.name)
 
@@ -246,7 +248,9 @@ async def beside(asking: Asking, survey: Coroutine[object, object, Scene], deplo
     async with anyio.create_task_group() as group:
         group.start_soon(ask)
         scene = await survey
-    return replace(scene, parser=told[0].table, unasked=told[0].why, engine_id=told[0].beside_image)
+    return replace(
+        scene, parser=told[0].table, unasked=told[0].why, engine_id=told[0].beside_image, tables=asking.tables()
+    )
 
 
 @cache

@@ -27,7 +27,7 @@ SCHEMA = 1
 
 
 def by_engine(found: Mapping[EngineKey, FlagTable]) -> dict[str, FlagTable]:
-    """`EngineKey.id` -> what that engine said, for `engines.flags.table_for`."""
+    """`EngineKey.id` -> what that engine said, for `engines.tables.Tables`."""
     return {key.id: table for key, table in found.items()}
 
 

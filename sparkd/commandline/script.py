@@ -19,8 +19,8 @@ from sparkd.commandline.shell import commands
 from sparkd.commandline.syntax import Command, Unreadable
 from sparkd.drift.argv import read_argv
 from sparkd.drift.form import Gap, RankForm
-from sparkd.drift.tables import table
 from sparkd.engines import recognised
+from sparkd.engines.tables import shipped
 
 DEPTH = 12
 """Shells within shells; more is a script that calls itself."""
@@ -238,7 +238,7 @@ class Shell:
     # --------------------------------------------------------------------------------------------------- ranks
 
     def rank(self, engine: str, program: tuple[str, ...], words: list[str]) -> None:
-        arguments = read_argv(words, table(engine))
+        arguments = read_argv(words, shipped(engine))
         for word in arguments.extra:
             why = f"`{word}` belongs to no flag: the engine refuses it with exit 2"
             self.world.gap(self.where, "", f"{word} is not known, and may hold flags" if word[:1] == "$" else why)

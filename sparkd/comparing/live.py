@@ -112,6 +112,7 @@ def live(scene: Scene) -> Seen:
         unsaid={rank: one.missing for rank, one in found.items()} | {form.rank: missing for form, missing in heard},
         heard=tuple(form for form, _ in heard),
         flags_by=_flags_by(scene),
+        tables=scene.tables,
         **ranks,
     )
 
@@ -166,6 +167,7 @@ def wanted(scene: Scene) -> Seen:
         unsaid={rank: unsaid(scene, scene.deployment.nodes[rank], None) for rank in ranks},
         absent=tuple(ranks),
         flags_by=_flags_by(scene),
+        tables=scene.tables,
     )
 
 
@@ -205,7 +207,9 @@ def _unread(scene: Scene) -> Iterator[tuple[str, str]]:
 def _wanted(scene: Scene, rank: int) -> RankForm:
     spec = rank_specs(scene.deployment, scene.cluster.nodes, scene.owner, 0)[rank]
     image = scene.fact(spec.node, IMAGE)
-    return form_of(scene.deployment, spec, image.id if isinstance(image, Image) else None, scene.engine_id)
+    return form_of(
+        scene.deployment, spec, image.id if isinstance(image, Image) else None, scene.engine_id, scene.tables
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- a rank

@@ -10,7 +10,6 @@ from sparkd.base.unread import bounded
 from sparkd.checks.shared.scene import Scene
 from sparkd.drift.argv import Arguments, read_argv
 from sparkd.drift.fixes import image as image_name
-from sparkd.drift.tables import table
 from sparkd.drift.values import same
 from sparkd.engines import recognised
 from sparkd.facts.inspected import INSPECTED, Inspected
@@ -58,7 +57,7 @@ def _engines(scene: Scene, node: str) -> Iterator[Found]:
                 program=program,
                 engine=named[0],
                 name=named[1],
-                arguments=read_argv(named[2], table(named[0], scene.engine_id or image)),
+                arguments=read_argv(named[2], scene.tables.of(named[0], scene.engine_id or image)),
                 container=container,
             )
 

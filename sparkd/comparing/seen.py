@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sparkd.drift.form import RankForm, Side
+from sparkd.engines.tables import SHIPPED, Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class Seen:
 
     flags_by: str = ""
     """Whose word they were read by, and why that is not the engine's own where it is not."""
+    tables: Tables = SHIPPED
+    """All that were at hand then."""
 
     @property
     def whole(self) -> bool:

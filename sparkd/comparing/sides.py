@@ -23,7 +23,7 @@ def with_known(known: Side, seen: Seen, at: float, seconds: float) -> Drift:
         live=seen.side.label,
         at=at,
         seconds=seconds,
-        findings=in_order((*drift.compare(side, seen.side), *_by_word_alone(known, seen))),
+        findings=in_order((*drift.compare(side, seen.side, tables=seen.tables), *_by_word_alone(known, seen))),
         unread=seen.unread,
         absent=seen.absent,
         ended=seen.ended,
@@ -59,7 +59,9 @@ def _by_word_alone(known: Side, seen: Seen) -> Iterator[Difference]:
             }
             asked = RankForm(rank=form.rank, node=form.node, engine=before.engine, flags=flags, says=before.says)
             asked = said.without(asked, missing)
-            yield from drift.compare(replace(known, ranks=(asked,)), replace(seen.side, ranks=(form,)))
+            yield from drift.compare(
+                replace(known, ranks=(asked,)), replace(seen.side, ranks=(form,)), tables=seen.tables
+            )
 
 
 def unsaid(seen: Seen) -> Iterator[str]:

@@ -72,6 +72,7 @@ class Drifts:
             for rank, node in enumerate(deployment.nodes)
             if not isinstance(said[node], Unknown)
         )
+        side = Side(label="", kind="live", ranks=tuple(forms))
         return {
             "schema": 1,
             "deployment": name,
@@ -79,7 +80,7 @@ class Drifts:
             "path": metadata(deployment, deployment.nodes[0]).path,
             "nodes": read,
             "unread": {node: text.why for node, text in said.items() if isinstance(text, Unknown)},
-            "findings": [one.as_json() for one in between.ranks(Side(label="", kind="live", ranks=tuple(forms)))],
+            "findings": [one.as_json() for one in between.ranks(side, scene.tables)],
         }
 
     async def hashes(self) -> Json:
@@ -125,7 +126,7 @@ class Drifts:
             live=other.label,
             at=clock.now(),
             seconds=0.0,
-            findings=drift.compare(one.side, other.side),
+            findings=drift.compare(one.side, other.side, tables=self._drifter.asking.tables()),
             not_compared=drift.not_compared(one.side, other.side),
         )
         return found.as_json(self.name, other.recorded or rfc3339(clock.wall()))

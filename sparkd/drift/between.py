@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkd.drift import fixes, said, tables
+from sparkd.drift import fixes, said
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.severities import (
@@ -24,6 +24,7 @@ from sparkd.drift.severities import (
 )
 from sparkd.drift.values import NotJson, same
 from sparkd.engines.flags import Flag, FlagTable
+from sparkd.engines.tables import Tables
 from sparkd.model.rank import IDENTITY
 
 
@@ -32,15 +33,14 @@ def api_only(name: str, flag: Flag | None) -> bool:
     return name in PER_RANK[2:] or (flag is not None and flag.group == "Frontend")
 
 
-def ranks(side: Side) -> list[Difference]:
+def ranks(side: Side, tables: Tables) -> list[Difference]:
     """Every rank against the first."""
-    return [found for other in side.ranks[1:] for found in two(side.ranks[0], other)]
+    return [found for other in side.ranks[1:] for found in two(side.ranks[0], other, tables)]
 
 
-def two(head: RankForm, other: RankForm) -> Iterator[Difference]:
+def two(head: RankForm, other: RankForm, tables: Tables) -> Iterator[Difference]:
     """`known` is what the first says. Names of a node, and what only an API server reads, may differ."""
-    table = tables.of(head)
-    for name, one, two_, why, severity in _changes(head, other, table):
+    for name, one, two_, why, severity in _changes(head, other, head.table(tables)):
         yield Difference(
             severity=severity,
             kind="rank",

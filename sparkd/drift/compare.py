@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkd.drift import between, fixes, said, tables
+from sparkd.drift import between, fixes, said
 from sparkd.drift.container import FROM_IMAGE
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import Gap, RankForm, Side
@@ -15,6 +15,7 @@ from sparkd.drift.severities import OF_ENGINE, matches
 from sparkd.drift.values import same
 from sparkd.drift.veil import Veil
 from sparkd.engines.flags import FlagTable
+from sparkd.engines.tables import SHIPPED, Tables
 from sparkd.model.rank import IDENTITY
 from sparkd.model.secret import HIDDEN, is_secret
 from sparkd.model.secret_text import without_passwords
@@ -25,15 +26,16 @@ _Change = tuple[str, Any, Any]
 """Name, known, live."""
 
 
-def compare(known: Side, live: Side, rank: int | None = None) -> tuple[Difference, ...]:
-    """Worst first, then in rank order; what all compared ranks share is one difference. Equal sides give nothing."""
+def compare(known: Side, live: Side, rank: int | None = None, tables: Tables = SHIPPED) -> tuple[Difference, ...]:
+    """Worst first, then in rank order; what all compared ranks share is one difference. Equal sides give nothing. `tables`: those
+    by which the sides' flags were read."""
     pairs = paired(known, live, rank)
     veil = Veil.of((*known.ranks, *live.ranks))
-    found = [each for one, other in pairs for each in _rank(one, other, _gaps(known, live))]
+    found = [each for one, other in pairs for each in _rank(one, other, _gaps(known, live), tables)]
     if len(pairs) == 1 and pairs[0][0].rank != pairs[0][1].rank:
-        found = list(between.two(*pairs[0]))  # a head and a worker: what has to be equal in one group
+        found = list(between.two(*pairs[0], tables))  # a head and a worker: what has to be equal in one group
     elif rank is None:
-        found = between.joined(_shared(found, len(pairs)), _between(known, live))
+        found = between.joined(_shared(found, len(pairs)), _between(known, live, tables))
     found += _unfollowed(known, live)
     hidden = [replace(one, known=_veiled(veil, one, "known"), live=_veiled(veil, one, "live")) for one in found]
     return tuple(
@@ -47,12 +49,12 @@ def compare(known: Side, live: Side, rank: int | None = None) -> tuple[Differenc
     )
 
 
-def _between(known: Side, live: Side) -> list[Difference]:
+def _between(known: Side, live: Side, tables: Tables) -> list[Difference]:
     """In what the live ranks differ from each other. What lies around them may have been so when it worked."""
-    before = {repr((one.name, one.rank, one.known, one.live)) for one in between.ranks(known)}
+    before = {repr((one.name, one.rank, one.known, one.live)) for one in between.ranks(known, tables)}
     return [
         one
-        for one in between.ranks(live)
+        for one in between.ranks(live, tables)
         if not (between.lies_around(one.name) and repr((one.name, one.rank, one.known, one.live)) in before)
     ]
 
@@ -96,8 +98,8 @@ def paired(known: Side, live: Side, rank: int | None = None) -> list[tuple[RankF
 # ---------------------------------------------------------------------------------------------------------- one rank
 
 
-def _rank(known: RankForm, live: RankForm, gaps: tuple[Gap, ...]) -> Iterator[Difference]:
-    table = tables.of(live)
+def _rank(known: RankForm, live: RankForm, gaps: tuple[Gap, ...], tables: Tables) -> Iterator[Difference]:
+    table = live.table(tables)
     flags = list(_flags(known, live, table))
     for kind, changes in (
         ("flag", flags),

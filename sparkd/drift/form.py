@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparkd.engines.flags import FlagTable
+from sparkd.engines.tables import Tables
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
@@ -47,6 +50,10 @@ class RankForm:
     host: Mapping[str, Any] | None = None
     says: Mapping[str, Any] | None = None
     """What the running engine says of itself, see `sparkd.drift.said`."""
+
+    def table(self, tables: Tables) -> FlagTable:
+        """By which its arguments are read."""
+        return tables.of(self.engine, self.engine_id or self.image_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

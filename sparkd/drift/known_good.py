@@ -11,10 +11,10 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from sparkd.drift.form import RankForm, Side
-from sparkd.drift.tables import table
 from sparkd.drift.values import NotJson, from_json, plain
 from sparkd.drift.veil import Veil
 from sparkd.drift.yaml import dump
+from sparkd.engines.tables import SHIPPED, Tables
 
 KIND = "known-good"
 _ABOUT = ("deployment", "generation", "recorded", "note", "pinned", "measured")
@@ -48,17 +48,17 @@ def _words(value: Any, name: str) -> Any:
     return value if isinstance(value, int | str) else list(value)
 
 
-def from_plain(record: Mapping[str, Any], label: str) -> Side:
-    """The side of a file's values. Raises ValueError with one sentence when it is no such record."""
+def from_plain(record: Mapping[str, Any], label: str, tables: Tables = SHIPPED) -> Side:
+    """The side of a file's values, its flags read by `tables`. Raises ValueError with one sentence when it is no such record."""
     if record.get("kind") != KIND or record.get("schema") != 1:
         raise ValueError("not a known-good record of schema 1")
     ranks = record.get("ranks")
     if not isinstance(ranks, list) or not ranks:
         raise ValueError("it holds no ranks")
-    return Side(label=label, kind=KIND, ranks=tuple(_form(one) for one in ranks))
+    return Side(label=label, kind=KIND, ranks=tuple(_form(one, tables) for one in ranks))
 
 
-def _form(one: Any) -> RankForm:
+def _form(one: Any, tables: Tables) -> RankForm:
     if not isinstance(one, Mapping):
         raise ValueError("a rank is a mapping")
     if unknown := sorted(set(one) - _FIELDS):
@@ -72,17 +72,17 @@ def _form(one: Any) -> RankForm:
     program = one.get("program", [])
     if not isinstance(program, list) or not all(isinstance(word, str) for word in program):
         raise ValueError("`program` of a rank is a list of words")
-    said = {**one, "flags": _flags(one), "env_whole": one.get("env_whole") is True}
+    said = {**one, "flags": _flags(one, tables), "env_whole": one.get("env_whole") is True}
     env = {name: str(value) for name, value in one.get("env", {}).items()}
     said = {key: value for key, value in said.items() if value is not None}
     return RankForm(**{**said, "env": env, "program": tuple(program)})
 
 
-def _flags(one: Mapping[str, Any]) -> dict[str, Any] | None:
+def _flags(one: Mapping[str, Any], tables: Tables) -> dict[str, Any] | None:
     """Text where the engine wants JSON was no JSON."""
     if one.get("flags") is None:
         return None
-    flags = table(str(one.get("engine", "vllm")), one.get("engine_id") or one.get("image_id")).flags
+    flags = tables.of(str(one.get("engine", "vllm")), one.get("engine_id") or one.get("image_id")).flags
     return {
         name: from_json(value)
         if isinstance(value, str) and name in flags and flags[name].kind == "json"

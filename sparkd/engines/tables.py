@@ -7,6 +7,7 @@ asked has its own (`sparkd.background.parser_store`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
 from sparkd.engines import ENGINES
@@ -22,7 +23,18 @@ def shipped(engine: str) -> FlagTable:
     return parse_table(known.flags_file.read_text("utf-8"))
 
 
-def table_for(engine: str, id_: str | None, own: Mapping[str, FlagTable]) -> FlagTable:
-    """What the engine of this id says of itself, else what ships. `own`: `sparkd.background.parser_store.by_engine`."""
-    found = own.get(id_ or "")
-    return found if found is not None and found.engine == engine else shipped(engine)
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """All that is known: whoever reads arguments is handed them."""
+
+    own: Mapping[str, FlagTable] = field(default_factory=dict)
+    """`EngineKey.id` -> what that engine said of itself (`sparkd.background.parser_store.by_engine`)."""
+
+    def of(self, engine: str, id_: str | None = None) -> FlagTable:
+        """What the engine of this id says of itself, else what ships. `id_`: the image's where nothing else decides."""
+        found = self.own.get(id_ or "")
+        return found if found is not None and found.engine == engine else shipped(engine)
+
+
+SHIPPED = Tables()
+"""Where no engine was asked."""

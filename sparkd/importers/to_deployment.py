@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkd.drift import between, tables
+from sparkd.drift import between
 from sparkd.drift.container import READ_ONLY
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.severities import PER_NODE, matches
 from sparkd.drift.values import NotJson
 from sparkd.drift.yaml import dump
 from sparkd.engines.flags import JSON_KINDS, Flag
+from sparkd.engines.tables import SHIPPED
 from sparkd.model.secret import is_secret
 
 _PLACED = ("nnodes", "node-rank", "master-addr", "master-port", "headless", "host", "port", "served-model-name")
@@ -82,7 +83,7 @@ def _notes(side: Side, flags: Mapping[str, Any], secrets: Mapping[str, Any], cou
         yield "Ray places the ranks: this file starts the one command that was found, not Ray"
     for name, reference in secrets.items():
         yield f"{name} is a secret: put its value into {reference['file']}"
-    for found in between.ranks(side):
+    for found in between.ranks(side, SHIPPED):
         yield f"rank {found.rank} differs from rank {side.ranks[0].rank} in {found.name}; what the first says is kept"
 
 
@@ -92,7 +93,7 @@ def _node(side: Side, at: int) -> str:
 
 
 def _args(form: RankForm, notes: list[str]) -> Iterator[tuple[str, Any]]:
-    flags = tables.of(form).flags
+    flags = form.table(SHIPPED).flags
     for name, value in (form.flags or {}).items():
         flag = flags.get(name)
         if name in _PLACED or value is None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 from sparkd.drift.report import Drift
 from sparkd.engines.flags import FlagTable
+from sparkd.engines.tables import SHIPPED, Tables
 from sparkd.facts import Fact
 from sparkd.model.check import Level
 from sparkd.model.config import Cluster, Deployment
@@ -120,6 +121,8 @@ class Scene:
     """Why not."""
     engine_id: str | None = None
     """Where more than the image decides which engine it is, see RankForm."""
+    tables: Tables = SHIPPED
+    """By which the arguments of engines are read, this one's and others'."""
 
     says: Mapping[tuple[str, str], Mapping[str, Any] | Unknown] = field(default_factory=dict)
     """(node, container or unit of an engine) -> what it says of itself, see `sparkd.drift.said`."""

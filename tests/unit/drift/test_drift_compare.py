@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sparkd.drift import Difference, Gap, RankForm, Side, compare, not_compared, tables
+from sparkd.drift import Difference, Gap, RankForm, Side, compare, not_compared
 from sparkd.drift.argv import read_argv
 from sparkd.drift.difference import Severity
 from sparkd.drift.known_good import as_yaml, from_plain
@@ -15,7 +15,7 @@ from sparkd.drift.severities import Rule, rule_for, rules
 from sparkd.drift.veil import Veil
 from sparkd.drift.yaml import dump
 from sparkd.engines.flags import FlagTable, parse_table
-from sparkd.engines.tables import shipped
+from sparkd.engines.tables import Tables, shipped
 from sparkd.model.secret import HIDDEN
 from sparkd.settings.reader import parse
 
@@ -325,7 +325,7 @@ def test_a_secret_by_reference_equals_any_value_of_it() -> None:
 def test_an_image_that_said_its_own_defaults_is_read_by_them() -> None:
     """Explicitly the default is benign, and what the default is only the image knows: forks change it."""
     flag = replace(TABLE.flags["max-num-seqs"], default=77)
-    tables.know({"sha256:forked": replace(TABLE, flags={**TABLE.flags, "max-num-seqs": flag}, own=True)})
+    own = Tables({"sha256:forked": replace(TABLE, flags={**TABLE.flags, "max-num-seqs": flag}, own=True)})
     for image, severity in (("sha256:forked", {"benign"}), ("sha256:other", {"slows"})):
         known, live = (
             group(*(rank(number, more, image_id=image) for number in (0, 1))) for more in ("", "--max-num-seqs 77")
@@ -333,7 +333,7 @@ def test_an_image_that_said_its_own_defaults_is_read_by_them() -> None:
         bare = replace(
             known, ranks=tuple(replace(one, flags=_without(one.flags, "max-num-seqs")) for one in known.ranks)
         )
-        assert {str(one.severity) for one in compare(bare, live)} == severity
+        assert {str(one.severity) for one in compare(bare, live, tables=own)} == severity
 
 
 def _without(flags: Any, name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from sparkd.background import parser_store
 from sparkd.engines.flags import parse_table
-from sparkd.engines.tables import shipped, table_for
+from sparkd.engines.tables import Tables, shipped
 from sparkd.model.engine_key import EngineKey
 
 TEXT = (
@@ -26,10 +26,10 @@ def test_an_answer_is_found_again_by_its_image(tmp_path: Path) -> None:
     assert (table.own, table.version, table.variables) == (True, "0.99.0", frozenset({"VLLM_A", "VLLM_B"}))
     assert parser_store.read(tmp_path) == {KEY: table}
     own = parser_store.by_engine(parser_store.read(tmp_path))
-    assert table_for("vllm", "sha256:1", own) == table
+    assert Tables(own).of("vllm", "sha256:1") == table
     for image in ("sha256:2", None):
-        assert table_for("vllm", image, own) == shipped("vllm")
-    assert table_for("sglang", "sha256:1", own).flags == {}
+        assert Tables(own).of("vllm", image) == shipped("vllm")
+    assert Tables(own).of("sglang", "sha256:1").flags == {}
 
 
 def test_an_engine_in_a_mount_is_no_images_own(tmp_path: Path) -> None:
@@ -37,8 +37,8 @@ def test_an_engine_in_a_mount_is_no_images_own(tmp_path: Path) -> None:
     parser_store.keep(tmp_path, mounted, TEXT)
     assert list(parser_store.read(tmp_path)) == [mounted]
     own = parser_store.by_engine(parser_store.read(tmp_path))
-    assert table_for("vllm", "sha256:1", own) == shipped("vllm")
-    assert table_for("vllm", mounted.id, own).version == "0.99.0", "but it is found by whoever knows of the mount"
+    assert Tables(own).of("vllm", "sha256:1") == shipped("vllm")
+    assert Tables(own).of("vllm", mounted.id).version == "0.99.0", "but it is found by whoever knows of the mount"
 
 
 DEEP = "[" * 100_000

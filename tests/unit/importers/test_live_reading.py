@@ -14,10 +14,10 @@ from sparkd.comparing.around import changed_in
 from sparkd.comparing.live import beside, live, reading, wanted
 from sparkd.comparing.mains import processes
 from sparkd.comparing.sides import with_known
-from sparkd.drift import Difference, compare, tables
+from sparkd.drift import Difference, compare
 from sparkd.drift.known_good import as_yaml
 from sparkd.engines.flags import Flag
-from sparkd.engines.tables import shipped
+from sparkd.engines.tables import Tables, shipped
 from sparkd.facts import Fact
 from sparkd.facts.caches import CACHES, Cache
 from sparkd.facts.image import IMAGE, Image
@@ -383,8 +383,7 @@ def test_flags_are_read_by_the_engine_in_a_mount_where_it_has_been_asked() -> No
     own = replace(shipped("vllm"), version="0.40", own=True)
     fork = {"fork-flag": Flag(name="fork-flag", kind="size")}
     own = replace(own, flags={**own.flags, **fork}, spellings={**own.spellings, "--fork-flag": "fork-flag"})
-    tables.know({"a-mount-of-this-test": own})
-    asked = replace(asked, engine_id="a-mount-of-this-test", parser=own)
+    asked = replace(asked, engine_id="a-mount-of-this-test", parser=own, tables=Tables({"a-mount-of-this-test": own}))
     seen = live(asked)
     assert seen.flags_by == "the image's own vllm 0.40"
     assert [(form.engine_id, (form.flags or {})["fork-flag"]) for form in seen.side.ranks] == [
