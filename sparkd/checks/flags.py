@@ -13,7 +13,7 @@ from sparkd.base.did_you_mean import closest
 from sparkd.checks.shared.scene import Check, Scene, Trouble
 from sparkd.engines import ENGINES
 from sparkd.engines.args import canonical, text
-from sparkd.engines.base import Broken
+from sparkd.engines.base import Broken, Variables
 from sparkd.engines.flags import FlagTable
 from sparkd.engines.refused_values import EATEN, find, refusals
 from sparkd.engines.tables import shipped
@@ -45,7 +45,7 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
 
 def _broken(scene: Scene, file: str) -> Iterator[Trouble]:
     """First field report: two sessions were spent on a crash that one variable had made."""
-    for one in ENGINES[scene.deployment.engine].variables.broken:
+    for one in _engine_variables(scene.deployment).broken:
         for rank, node in enumerate(scene.deployment.nodes):
             yield from _broken_on(scene, one, node, rank, file)
 
@@ -77,9 +77,15 @@ def _around(scene: Scene, broken: Broken, node: str, fix: str, rank: int) -> Ite
             yield Trouble(node, text, f"on {node}: {undo}" + (f", or {fix}" if hits else ""), rank=rank, mild=not hits)
 
 
+def _engine_variables(deployment: Deployment) -> Variables:
+    """Those of its engine; of one that this version has not, none is known."""
+    engine = ENGINES.get(deployment.engine)
+    return Variables() if engine is None else engine.variables
+
+
 def _uneven(deployment: Deployment, file: str) -> Iterator[Trouble]:
     """All ranks are one engine: what only some of them are told fails late and silently (evidence 12)."""
-    own = ENGINES[deployment.engine].variables
+    own = _engine_variables(deployment)
     names = {name for env in deployment.node_env.values() for name in env if own.own and name.startswith(own.own)}
     for name in sorted(names - {own.address}):
         values = {
@@ -110,7 +116,7 @@ def _flags(scene: Scene, table: FlagTable, file: str) -> Iterator[Trouble]:
 
 def _variables(scene: Scene, table: FlagTable, file: str) -> Iterator[Trouble]:
     """A name that the engine does not read does nothing, and nobody says so but one line among hundreds."""
-    deployment, prefix = scene.deployment, ENGINES[scene.deployment.engine].variables.own
+    deployment, prefix = scene.deployment, _engine_variables(scene.deployment).own
     names = {*deployment.env, *deployment.secrets, *(name for env in deployment.node_env.values() for name in env)}
     unknown = [name for name in sorted(names) if prefix and name.startswith(prefix) and name not in table.variables]
     ends = table.own and any(canonical(name) == VALIDATES and value is True for name, value in deployment.args.items())
