@@ -11,7 +11,7 @@ from typing import Any
 
 from sparkd.base.did_you_mean import closest
 from sparkd.checks.shared.scene import Check, Scene, Trouble
-from sparkd.engines import ENGINES
+from sparkd.engines import ENGINES, like
 from sparkd.engines.args import canonical, text
 from sparkd.engines.base import Broken, Variables
 from sparkd.engines.flags import FlagTable
@@ -38,9 +38,9 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
     yield from _variables(scene, table, file)
     for written, value in deployment.args.items():
         name = canonical(written)
-        if name == "gpu-memory-utilization" and not _is_share(value):
-            text = f"gpu-memory-utilization is {value}: it is a share of the memory, more than 0 and at most 1"
-            yield Trouble(None, text, f"in {file}: args: {{gpu-memory-utilization: 0.85}}")
+        if name == like(deployment.engine).share_flag and not _is_share(value):
+            text = f"{name} is {value}: it is a share of the memory, more than 0 and at most 1"
+            yield Trouble(None, text, f"in {file}: args: {{{name}: 0.85}}")
 
 
 def _broken(scene: Scene, file: str) -> Iterator[Trouble]:

@@ -5,9 +5,10 @@ Each layer does to the words what it does in truth, so JSON that loses its quote
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from typing import Any
 
 from sparkd.commandline import programs
 from sparkd.commandline.builtins import BUILTINS
@@ -19,7 +20,7 @@ from sparkd.commandline.shell import commands
 from sparkd.commandline.syntax import Command, Unreadable
 from sparkd.drift.argv import read_argv
 from sparkd.drift.form import Gap, RankForm
-from sparkd.engines import recognised
+from sparkd.engines import like, recognised
 from sparkd.engines.tables import shipped
 
 DEPTH = 12
@@ -247,7 +248,7 @@ class Shell:
         c = self.container
         said = c is not None and bool(c.image)
         form = RankForm(
-            rank=_number(arguments.flags),
+            rank=_number(engine, arguments.flags),
             node=self.scope.node,
             engine=engine,
             program=program,
@@ -275,8 +276,9 @@ def _body(inside: tuple[str, ...], after: Sequence[Command]) -> list[Command]:
     return list(takewhile(lambda one: one.inside[: len(inside)] == inside, after))
 
 
-def _number(flags: object) -> int:
-    found = flags.get("node-rank") if isinstance(flags, dict) else None
+def _number(engine: str, flags: Mapping[str, Any]) -> int:
+    own = like(engine).rank_flags
+    found = flags.get(own.number or "")
     if isinstance(found, int):
         return found
-    return 1 if isinstance(flags, dict) and flags.get("headless") is True else 0
+    return 1 if flags.get(own.worker or "") is True else 0

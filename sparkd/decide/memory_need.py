@@ -32,6 +32,8 @@ class Short:
     reads: str
     why: str
     biggest: tuple[str, ...]
+    share_flag: str | None
+    """The engine's argument that asks for so much."""
     leaked: int
     """Bytes that no process has, that were free right after boot and are not although no engine runs; else 0."""
 
@@ -54,7 +56,8 @@ class Short:
     def fix(self) -> str:
         if self.leaked:
             return f"on {self.node}: nvidia-smi shows whether a process still has it; if none does, only a reboot brings it back"
-        return f"on {self.node}: free {spoken(self.missing)}, or lower gpu-memory-utilization; sparkd goes on by itself"
+        lower = "" if self.share_flag is None else f", or lower {self.share_flag}"
+        return f"on {self.node}: free {spoken(self.missing)}{lower}; sparkd goes on by itself"
 
 
 def needed(deployment: Deployment, rank: int, memory: Memory) -> tuple[int, str, str]:
@@ -83,7 +86,8 @@ def shorts(deployment: Deployment, views: Mapping[str, NodeView], *, dropped: bo
         has = memory.available if reads == "available" or dropped else memory.free
         if has < wanted:
             said = "available" if reads == "available" or dropped else "free"
-            found.append(Short(node, wanted, has, said, why, _biggest(views[node], memory, said), _leaked(views[node])))
+            biggest, flag = _biggest(views[node], memory, said), ENGINES[deployment.engine].share_flag
+            found.append(Short(node, wanted, has, said, why, biggest, flag, _leaked(views[node])))
     return found
 
 

@@ -15,22 +15,16 @@ from sparkd.drift.severities import (
     DISAGREE,
     MUST_AGREE,
     NODES_APART,
-    PER_NODE,
-    PER_RANK,
     SET_APART,
     lost_json,
-    matches,
+    of_node,
     rule_for,
 )
 from sparkd.drift.values import NotJson, same
-from sparkd.engines.flags import Flag, FlagTable
+from sparkd.engines import like
+from sparkd.engines.flags import FlagTable
 from sparkd.engines.tables import Tables
 from sparkd.model.rank import IDENTITY
-
-
-def api_only(name: str, flag: Flag | None) -> bool:
-    """Does only the API server read it, which no headless rank has?"""
-    return name in PER_RANK[2:] or (flag is not None and flag.group == "Frontend")
 
 
 def ranks(side: Side, tables: Tables) -> list[Difference]:
@@ -54,26 +48,28 @@ def two(head: RankForm, other: RankForm, tables: Tables) -> Iterator[Difference]
             if isinstance(one, NotJson) or isinstance(two_, NotJson)
             else f"give rank {head.rank} and rank {other.rank} the same",
         )
-    yield from (_without_headless(form) for form in (head, other) if _opens_an_api(form))
+    yield from (found for form in (head, other) for found in _opens_an_api(form))
 
 
-def _opens_an_api(form: RankForm) -> bool:
-    """A worker by its number, started as if it were the head. Without a number it may be a group of its own."""
-    number = (form.flags or {}).get("node-rank")
-    return isinstance(number, int) and number > 0 and not (form.flags or {}).get("headless")
+def _opens_an_api(form: RankForm) -> Iterator[Difference]:
+    """A worker by its number, started as if it were the head. Without a number it may be a group of its own.
 
-
-def _without_headless(form: RankForm) -> Difference:
-    """Neither side has it, so no comparison of values shows it: two hours of the first field report."""
-    rule = rule_for("flag", "--headless", True, None)
-    return Difference(
+    Neither side has the flag, so no comparison of values shows it: two hours of the first field report.
+    """
+    own, flags = like(form.engine).rank_flags, form.flags or {}
+    number = flags.get(own.number or "")
+    if own.worker is None or not isinstance(number, int) or number <= 0 or flags.get(own.worker):
+        return
+    name = f"--{own.worker}"
+    rule = rule_for("flag", name, True, None)
+    yield Difference(
         severity=Severity.BREAKS,
         kind="rank",
-        name="--headless",
+        name=name,
         rank=form.rank,
         node=form.node,
         why=rule.sentence if rule is not None else None,
-        fix=f"give rank {form.rank} `--headless`",
+        fix=f"give rank {form.rank} `{name}`",
     )
 
 
@@ -88,7 +84,7 @@ def _changes(head: RankForm, other: RankForm, table: FlagTable) -> Iterator[_Cha
     yield from (one for one in said.apart(head, other) if one[0] not in told)
     if head.env_whole is other.env_whole:
         for name, one, two_ in _unlike(head.env, other.env):
-            if name not in IDENTITY and not matches(name, PER_NODE):
+            if name not in IDENTITY and not of_node(name, head.engine):
                 yield name, one, two_, SET_APART, Severity.UNKNOWN
     if head.container is not None and other.container is not None:
         for name, one, two_ in _unlike(head.container, other.container):
@@ -132,13 +128,14 @@ def _flags(head: RankForm, other: RankForm, table: FlagTable) -> Iterator[_Chang
         return
     if head.model != other.model:
         yield "model", head.model, other.model, DISAGREE, Severity.BREAKS
+    own = like(head.engine).rank_flags
     for name, one, two_ in _unlike(head.flags, other.flags):
         flag = table.flags.get(name)
         default = flag.default if flag else None
         alike = same(default if one is None else one, default if two_ is None else two_)
-        if not (alike or name in PER_RANK or api_only(name, flag)):
+        if not (alike or own.is_own(name, flag.group if flag is not None else None)):
             lost = next((value for value in (two_, one) if isinstance(value, NotJson)), None)
-            why = MUST_AGREE.get(name, DISAGREE) if lost is None else lost_json(f"--{name}", lost)[1]
+            why = MUST_AGREE.get(name, DISAGREE) if lost is None else lost_json(head.engine, f"--{name}", lost)[1]
             yield f"--{name}", one, two_, why, Severity.BREAKS
 
 

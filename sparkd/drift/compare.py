@@ -11,7 +11,7 @@ from sparkd.drift.container import FROM_IMAGE
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import Gap, RankForm, Side
 from sparkd.drift.judge import judge
-from sparkd.drift.severities import OF_ENGINE, matches
+from sparkd.drift.severities import of_engine
 from sparkd.drift.values import same
 from sparkd.drift.veil import Veil
 from sparkd.engines.flags import FlagTable
@@ -156,7 +156,7 @@ def _env(known: RankForm, live: RankForm) -> Iterator[_Change]:
             continue
         whole_alone = known.env_whole is not live.env_whole and (one is None) is not known.env_whole
         absent = one is None or other is None
-        if absent and whole_alone and not matches(name, OF_ENGINE):
+        if absent and whole_alone and not of_engine(name, live.engine):
             continue  # only the running container has it: its image's own
         yield name, one, other
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparkd.engines import FIRST
 from sparkd.engines.flags import FlagTable
 from sparkd.engines.tables import Tables
 
@@ -32,7 +33,7 @@ class RankForm:
 
     rank: int = 0
     node: str | None = None
-    engine: str = "vllm"
+    engine: str = FIRST
     program: tuple[str, ...] = ()
     model: str | None = None
     flags: Mapping[str, Any] | None = None

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparkd.drift import between, fixes
+from sparkd.drift import fixes
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.form import Gap, RankForm
 from sparkd.drift.severities import SAME_AS_ABSENT, lost_json, rule_for
 from sparkd.drift.values import NotJson, number, same
+from sparkd.engines import like
 from sparkd.engines.flags import Flag, FlagTable
 from sparkd.model.words import short
 
@@ -27,7 +28,7 @@ def _judged(
     kind: str, name: str, known: Any, live: Any, form: RankForm, table: FlagTable, gaps: tuple[Gap, ...]
 ) -> tuple[Severity, str | None]:
     if isinstance(live, NotJson):
-        return lost_json(name, live)
+        return lost_json(form.engine, name, live)
     for gap in gaps:
         if any(gap.text in str(value) for value in (known, live) if value is not None):
             return Severity.UNKNOWN, f"{gap.where}: {gap.why}"
@@ -76,8 +77,9 @@ def _no_effect(kind: str, name: str, known: Any, live: Any, form: RankForm, tabl
         return None
     said, bare = (live if known is None else known), name.lstrip("-")
     flag = table.flags.get(bare)
-    if form.flags and form.flags.get("headless") is True and between.api_only(bare, flag):
-        return "a headless rank serves no API"
+    own = like(form.engine).rank_flags
+    if form.flags and form.flags.get(own.worker or "") is True and own.api_only(bare, flag.group if flag else None):
+        return f"a {own.worker} rank serves no API"
     if (known is None or live is None) and (_default_at(table, bare, said) or said in SAME_AS_ABSENT.get(bare, ())):
         return f"the default of {table.engine} {table.version}"
     return None

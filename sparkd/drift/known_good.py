@@ -14,6 +14,7 @@ from sparkd.drift.form import RankForm, Side
 from sparkd.drift.values import NotJson, from_json, plain
 from sparkd.drift.veil import Veil
 from sparkd.drift.yaml import dump
+from sparkd.engines import FIRST
 from sparkd.engines.tables import SHIPPED, Tables
 
 KIND = "known-good"
@@ -82,7 +83,7 @@ def _flags(one: Mapping[str, Any], tables: Tables) -> dict[str, Any] | None:
     """Text where the engine wants JSON was no JSON."""
     if one.get("flags") is None:
         return None
-    flags = tables.of(str(one.get("engine", "vllm")), one.get("engine_id") or one.get("image_id")).flags
+    flags = tables.of(str(one.get("engine", FIRST)), one.get("engine_id") or one.get("image_id")).flags
     return {
         name: from_json(value)
         if isinstance(value, str) and name in flags and flags[name].kind == "json"

@@ -11,6 +11,7 @@ from typing import Any
 
 from sparkd.drift.difference import Severity
 from sparkd.drift.values import NotJson, same
+from sparkd.engines import like
 
 _FILE = "severities.toml"
 
@@ -56,11 +57,7 @@ DIFFERENT_IMAGES = "ranks of different images: one computes, the other waits (eu
 
 NODES_APART = "nodes of one group are alike where it worked (eugr#24)"
 
-PER_RANK = ("node-rank", "headless", "host", "port", "uds", "api-server-count", "served-model-name")
-"""Flags in which the ranks of one group differ by nature, or that only the API server of the head reads."""
-
-PER_NODE = (
-    "VLLM_HOST_IP",
+_PER_NODE = (
     "HOST_IP",
     "HOSTNAME",
     "*_SOCKET_IFNAME",
@@ -70,10 +67,9 @@ PER_NODE = (
     "CUDA_VISIBLE_DEVICES",
     "SPARKD_*",
 )
-"""Variables that name something of a node: interface names differ between Sparks (vllm PR #40991)."""
+"""Variables that name something of a node, besides the engine's own: interface names differ between Sparks (vllm PR #40991)."""
 
-OF_ENGINE = (
-    "VLLM_*",
+_OF_ENGINE = (
     "NCCL_*",
     "GLOO_*",
     "TORCH*",
@@ -94,13 +90,24 @@ OF_ENGINE = (
     "MN_*",
     "OMPI_*",
 )
-"""Variables that an engine or its libraries read; others in a running container are mostly the image's own."""
+"""Variables that an engine's libraries or other engines read; others in a running container are mostly the image's own."""
 
 SAME_AS_ABSENT = {"host": ("0.0.0.0", "::")}
 """Values that do what leaving the flag out does, though the parser's default is nothing."""
 
 
-def matches(name: str, patterns: tuple[str, ...]) -> bool:
+def of_node(name: str, engine: str) -> bool:
+    """Does a variable name something of a node?"""
+    return name == like(engine).variables.address or _matches(name, _PER_NODE)
+
+
+def of_engine(name: str, engine: str) -> bool:
+    """Does an engine read this variable, or one of its libraries?"""
+    own = like(engine).variables.own
+    return (own != "" and name.startswith(own)) or _matches(name, _OF_ENGINE)
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -132,12 +139,11 @@ def _off(value: Any) -> bool:
     return value is None or same(value, False)
 
 
-def lost_json(name: str, value: NotJson) -> tuple[Severity, str]:
+def lost_json(engine: str, name: str, value: NotJson) -> tuple[Severity, str]:
     """What a value that should be JSON and is not does to the engine."""
     what = (
         f"the quotes of its JSON were eaten by a shell on the way: the engine gets `{value.text}`"
         if value.lost_quotes
         else f"its value is no JSON: `{value.text}`"
     )
-    effect = f"vLLM 0.32 refuses {name} with exit 2, older ones took it silently and served slower"
-    return Severity.BREAKS, f"{what}; {effect} (evidence 11; first field report)"
+    return Severity.BREAKS, f"{what}; {like(engine).lost_json.format(name)} (evidence 11; first field report)"

@@ -22,4 +22,13 @@ def _found() -> Iterator[Engine]:
 
 ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in _found()}
 
-__all__ = ["ENGINES", "Engine", "MemoryNeed", "PortUse", "base_url"]
+FIRST = "vllm"
+"""What is meant where nothing else is said, and what people are told to write."""
+
+
+def like(name: str) -> Engine:
+    """The engine of this name. One that sparkd does not run, in a script that is compared, is read as the first one is."""
+    return ENGINES.get(name, ENGINES[FIRST])
+
+
+__all__ = ["ENGINES", "FIRST", "Engine", "MemoryNeed", "PortUse", "base_url", "like"]

@@ -51,6 +51,28 @@ class Variables:
     broken: tuple[Broken, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankFlags:
+    """Flags that tell the ranks of a group apart, and where each of them is."""
+
+    number: str | None = None
+    worker: str | None = None
+    """Bare, of a rank that serves no API."""
+    given: tuple[str, ...] = ()
+    """What sparkd gives by itself, from keys of the deployment file."""
+    api: tuple[str, ...] = ()
+    """What the API server alone reads."""
+    api_group: str | None = None
+    """The group of the parser that holds more of these."""
+
+    def is_own(self, name: str, group: str | None) -> bool:
+        """May ranks of one group differ in this flag?"""
+        return name in (self.number, self.worker) or self.api_only(name, group)
+
+    def api_only(self, name: str, group: str | None) -> bool:
+        return name in self.api or (group is not None and group == self.api_group)
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryNeed:
     """What one rank wants of its node before it starts, and by which figure the engine judges whether it is there."""
@@ -98,6 +120,24 @@ class Engine(Protocol):
     def parser_script(self) -> Traversable | None:
         """A program that the engine's own Python runs, and that prints such a table on stdout; None: it cannot be asked. Its one
         argument is the number of seconds after which it ends."""
+        ...
+
+    @property
+    def rank_flags(self) -> RankFlags: ...
+
+    @property
+    def size_flag(self) -> str:
+        """The argument that spreads the model over so many GPUs."""
+        ...
+
+    @property
+    def share_flag(self) -> str | None:
+        """The argument that is the share of the memory it takes: more than 0, at most 1."""
+        ...
+
+    @property
+    def lost_json(self) -> str:
+        """What becomes of a start whose flag `{}` wants JSON and gets none, in a clause."""
         ...
 
     @property

@@ -10,15 +10,13 @@ from typing import Any
 from sparkd.drift import between
 from sparkd.drift.container import READ_ONLY
 from sparkd.drift.form import RankForm, Side
-from sparkd.drift.severities import PER_NODE, matches
+from sparkd.drift.severities import of_node
 from sparkd.drift.values import NotJson
 from sparkd.drift.yaml import dump
+from sparkd.engines import like
 from sparkd.engines.flags import JSON_KINDS, Flag
 from sparkd.engines.tables import SHIPPED
 from sparkd.model.secret import is_secret
-
-_PLACED = ("nnodes", "node-rank", "master-addr", "master-port", "headless", "host", "port", "served-model-name")
-"""Flags that sparkd gives by itself, from keys of the file."""
 
 _SPEC_OFF: Mapping[str, Any] = {"privileged": False, "network": "bridge", "ipc": "private", "gpus": None}
 """Keys whose default in a deployment file is not Docker's: they are written even where the container had nothing."""
@@ -52,7 +50,7 @@ def to_deployment(side: Side, name: str, nodes: Sequence[str] = ()) -> Imported:
         "runtime": "docker" if head.image else "process",
         "nodes": names,
         "image": head.image,
-        "command": list(head.program) if head.program not in ((), ("vllm", "serve")) else None,
+        "command": list(head.program) if head.program not in ((), like(head.engine).command) else None,
         "model": head.model,
         "served_name": _first(flags.get("served-model-name")),
         "port": _whole(flags.get("port")),
@@ -93,10 +91,10 @@ def _node(side: Side, at: int) -> str:
 
 
 def _args(form: RankForm, notes: list[str]) -> Iterator[tuple[str, Any]]:
-    flags = form.table(SHIPPED).flags
+    flags, placed = form.table(SHIPPED).flags, like(form.engine).rank_flags.given
     for name, value in (form.flags or {}).items():
         flag = flags.get(name)
-        if name in _PLACED or value is None:
+        if name in placed or value is None:
             continue
         if is_secret(name):
             notes.append(f"--{name} is a secret: give it as a variable, under `secrets:`")
@@ -122,7 +120,7 @@ def _env(
     common, own = {}, {name: dict[str, str]() for name in names}
     for name in every:
         values = [form.env.get(name) for form in side.ranks]
-        alone = len(side.ranks) < len(names) and matches(name, PER_NODE)
+        alone = len(side.ranks) < len(names) and of_node(name, side.ranks[0].engine)
         if name in secrets:
             continue
         if len(set(values)) == 1 and values[0] is not None and not alone:

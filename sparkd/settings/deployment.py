@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from sparkd.base.errors import Problem
+from sparkd.engines import FIRST
 from sparkd.engines.args import canonical
 from sparkd.model.config import LAUNCH, Cluster, Deployment, Policy
 from sparkd.settings.deployment_rules import findings
@@ -53,7 +54,7 @@ def _no_profile(name: str, known: tuple[str, ...]) -> Fault:
 def _one(tree: Item, file: str, cluster: Cluster | None, profile: str | None) -> Loaded:
     if profile is not None:
         tree = merge_profile(tree, profile).with_child("profile", from_plain(profile, ("profile",)))
-    stand_ins = {"name": file, "engine": "vllm", "nodes": []}
+    stand_ins = {"name": file, "engine": FIRST, "nodes": []}
     whole = _with_policy(tree, cluster)
     shaped = shape(Deployment, whole, file, stand_ins)
     if shaped.value is None:

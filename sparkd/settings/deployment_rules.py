@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from sparkd.engines import ENGINES
+from sparkd.engines import ENGINES, like
 from sparkd.engines.args import canonical
 from sparkd.model.config import Cluster, ContainerSpec, Deployment
 from sparkd.model.rank import IDENTITY
@@ -105,14 +105,18 @@ def _image(image: str | None) -> Iterator[Fault]:
 
 def _process(d: Deployment) -> Iterator[Fault]:
     """A unit of systemd sees its node as it is: what only a container can have is refused, not ignored."""
+    engine = like(d.engine)
     if d.image is not None:
         yield Fault(("image",), "runtime process runs no image", "leave it out, or write `runtime: docker`")
     if d.user is None:
-        yield Fault(("user",), "`user` is missing", "write the user that the ranks run as, such as `user: vllm`")
+        yield Fault(
+            ("user",), "`user` is missing", f"write the user that the ranks run as, such as `user: {engine.name}`"
+        )
     elif not re.fullmatch(_USER, d.user):
         yield Fault(("user",), f"`{d.user}` is no name of a user", "write a name, not a number")
     if not d.command:
-        fix = "write the program and what follows it, such as `command: [/srv/vllm/bin/vllm, serve]`"
+        words = ", ".join((f"/srv/{engine.name}/bin/{engine.command[0]}", *engine.command[1:]))
+        fix = f"write the program and what follows it, such as `command: [{words}]`"
         yield Fault(("command",), "`command` is missing", fix)
     else:
         yield from shared_rules.absolute(("command", 0), d.command[0])
@@ -156,7 +160,7 @@ def _arguments(d: Deployment) -> Iterator[Fault]:
         if isinstance(value, list):
             yield from _list(path, value)
     if engine is not None and d.nodes:
-        yield from _world(d, engine.world_size(d.args))
+        yield from _world(d, engine.size_flag, engine.world_size(d.args))
 
 
 def _list(path: Path, values: list[Any]) -> Iterator[Fault]:
@@ -168,18 +172,18 @@ def _list(path: Path, values: list[Any]) -> Iterator[Fault]:
             yield Fault((*path, index), "no single value", "write texts, numbers or mappings in the list")
 
 
-def _world(d: Deployment, size: int | None) -> Iterator[Fault]:
-    """vLLM spreads its world over the nodes evenly; a GB10 has one GPU."""
-    path: Path = ("args", "tensor-parallel-size") if "tensor-parallel-size" in d.args else ("args",)
+def _world(d: Deployment, flag: str, size: int | None) -> Iterator[Fault]:
+    """An engine spreads its world over the nodes evenly; a GB10 has one GPU."""
+    path: Path = ("args", flag) if flag in d.args else ("args",)
     nodes = len(d.nodes)
     if size is None:
-        yield Fault(path, "the parallel sizes are not whole numbers above 0", f"write `tensor-parallel-size: {nodes}`")
+        yield Fault(path, "the parallel sizes are not whole numbers above 0", f"write `{flag}: {nodes}`")
     elif d.hardware == "gb10" and size != nodes:
         found = f"the parallel sizes ask for {_count(size, 'GPU')}, one to a node; listed: {_count(nodes, 'node')}"
-        yield Fault(path, found, f"write `tensor-parallel-size: {nodes}`, or list {_count(size, 'node')}")
+        yield Fault(path, found, f"write `{flag}: {nodes}`, or list {_count(size, 'node')}")
     elif size % nodes:
         found = f"the parallel sizes ask for {_count(size, 'GPU')}, which {nodes} nodes cannot share evenly"
-        yield Fault(path, found, f"write a `tensor-parallel-size` that {nodes} divides")
+        yield Fault(path, found, f"write a `{flag}` that {nodes} divides")
 
 
 def _count(number: int, what: str) -> str:

@@ -17,6 +17,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sparkd.base.did_you_mean import closest
 from sparkd.base.errors import Problem
+from sparkd.engines import FIRST
 from sparkd.model.hiding import BY_NAME
 from sparkd.model.secret import is_secret
 from sparkd.settings.tree import Item, Path, describe, dotted, printable
@@ -41,7 +42,7 @@ _EXPECTED = {
 
 _MISSING = {
     "name": "write `name: …` in small letters, digits and dashes",
-    "engine": "write `engine: vllm`",
+    "engine": f"write `engine: {FIRST}`",
     "nodes": "write `nodes: [NAME, …]`; the first is the head",
     "cluster": "write `cluster: NAME`, shown everywhere",
     "address": "write `address: local` for the head, a host name or an IP address for the others",

@@ -8,7 +8,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from sparkd.engines.base import Engine, MemoryNeed, PortUse, Variables
+from sparkd.engines.base import Engine, MemoryNeed, PortUse, RankFlags, Variables
 from sparkd.engines.vllm import argv, findings, memory, metrics, said, stages
 from sparkd.engines.vllm.variables import VARIABLES
 from sparkd.model.config import Deployment, Node
@@ -39,6 +39,10 @@ class Vllm:
     reserved_args: frozenset[str] = frozenset(argv.RESERVED)
     stages: tuple[str, ...] = stages.STAGES
     pages: tuple[str, ...] = said.PAGES
+    rank_flags: RankFlags = argv.RANK_FLAGS
+    size_flag: str = "tensor-parallel-size"
+    share_flag: str | None = "gpu-memory-utilization"
+    lost_json: str = "vLLM 0.32 refuses {} with exit 2, older ones took it silently and served slower"
     health_path: str = "/health"
     metrics_path: str = "/metrics"
     keyed_page: str = "/v1/models"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkd.engines.args import canonical, words
-from sparkd.engines.base import PortUse
+from sparkd.engines.base import PortUse, RankFlags
 from sparkd.model.config import Deployment, Node
 from sparkd.model.printed import whole
 
@@ -28,6 +28,14 @@ RESERVED = {
     "ssl-keyfile": "leave it out: sparkd asks the engine in plain HTTP; put TLS in a proxy before it",
     "ssl-certfile": "leave it out: sparkd asks the engine in plain HTTP; put TLS in a proxy before it",
 }
+
+RANK_FLAGS = RankFlags(
+    number="node-rank",
+    worker="headless",
+    given=("nnodes", "node-rank", "master-addr", "master-port", "headless", "host", "port", "served-model-name"),
+    api=("host", "port", "uds", "api-server-count", "served-model-name"),
+    api_group="Frontend",
+)
 
 _PARALLEL = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size", "prefill-context-parallel-size")
 
