@@ -126,7 +126,7 @@ class Drifts:
             live=other.label,
             at=clock.now(),
             seconds=0.0,
-            findings=drift.compare(one.side, other.side, tables=self._drifter.asking.tables()),
+            findings=drift.compare(one.side, other.side, tables=self.drifter.asking.tables()),
             not_compared=drift.not_compared(one.side, other.side),
         )
         return found.as_json(self.name, other.recorded or rfc3339(clock.wall()))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparkd.act.runner import describe, result
 from sparkd.base import clock
+from sparkd.fleet.ledger import durable
 from sparkd.journal import Event, Journal
 from sparkd.model.action import SendCanary
 from sparkd.model.decision import Intent, State
@@ -24,12 +25,22 @@ class Chronicle:
     heard: Callable[[Event], None] = lambda event: None
     """Called with every event as it is journalled."""
 
+    _kept: dict[str, State] = field(default_factory=dict)
+    """Deployment -> what is worth a write of its state, as it was written last."""
+
     async def decided(self, name: str, before: State, state: State) -> None:
-        """Keep the state, and with it the record of an outage that has just ended."""
+        """Keep the state where it has changed, and with it the record of an outage that has just ended."""
+        if durable(state) == self._kept.get(name):
+            return
         ended = state.last_outage if state.last_outage != before.last_outage else None
         await self.journal.save_state(name, state, ended)
         if ended is not None and not ended.asked:
             self.counters.outage(name, ended.down_s(0.0))
+        self._kept[name] = durable(state)
+
+    def forget(self, name: str) -> None:
+        """It is no deployment any more."""
+        self._kept.pop(name, None)
 
     async def happened(
         self,

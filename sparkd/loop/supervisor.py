@@ -24,7 +24,7 @@ from sparkd.base import clock
 from sparkd.base.guarded import guarded
 from sparkd.decide.evidence import late
 from sparkd.decide.machine import step
-from sparkd.fleet.ledger import Ledger, durable
+from sparkd.fleet.ledger import Ledger
 from sparkd.journal import Journal
 from sparkd.loop import reboots
 from sparkd.loop.actions import InFlight
@@ -66,7 +66,6 @@ class Supervisor:
     last_loop: float = 0.0
     between_looks: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while the loop looks and decides, and by whoever changes what it goes by."""
-    _saved: dict[str, State] = field(default_factory=dict)
     chronicle: Chronicle = field(init=False)
     checker: Checker = field(init=False)
     drifter: Drifter = field(init=False)
@@ -118,7 +117,7 @@ class Supervisor:
     def _forget(self, name: str) -> None:
         self.decisions.pop(name, None)
         self.in_flight.forget(name)
-        self._saved.pop(name, None)
+        self.chronicle.forget(name)
         self.drifter.forget(name)
 
     # ------------------------------------------------------------------------------------------------------------ start
@@ -220,7 +219,7 @@ class Supervisor:
             deployment = self.ledger.judged(name)
             due = self.checker.due(name, self.states[name], self.cluster.policy.hold_recheck)
             # While a node cannot be asked nothing starts, and a run would only say so.
-            if due and self._group is not None and self._readable(deployment):
+            if due and self._group is not None and seen.readable(deployment.nodes, deployment.runtime):
                 self.checker.start(self._group, self.cluster, deployment, self.states[name], seen)
         if self._group is not None:
             self.checker.asking.follow(self._group, self.deployments.values(), self.states, seen.nodes)
@@ -244,13 +243,9 @@ class Supervisor:
     async def readable_soon(self, deployment: Deployment) -> None:
         """Right after sparkd's own start a node may not be connected yet: that is worth a moment, and no finding."""
         with anyio.move_on_after(READABLE_S):
-            while not self._readable(deployment):
+            while self.snapshot is None or not self.snapshot.readable(deployment.nodes, deployment.runtime):
                 self.wake()
                 await self._looked.wait()
-
-    def _readable(self, deployment: Deployment) -> bool:
-        views = self.snapshot.nodes if self.snapshot is not None else {}
-        return all(node in views and views[node].unread_for(deployment.runtime) is None for node in deployment.nodes)
 
     async def _decide(self, name: str, snapshot: Snapshot) -> bool:
         if self.in_flight.binds(name):
@@ -276,9 +271,7 @@ class Supervisor:
 
     async def _adopt_decision(self, name: str, before: State, decision: Decision) -> None:
         self.states[name], self.decisions[name] = decision.state, decision
-        if durable(decision.state) != self._saved.get(name):
-            await self.chronicle.decided(name, before, decision.state)
-            self._saved[name] = durable(decision.state)
+        await self.chronicle.decided(name, before, decision.state)
         for kind, sentence in decision.events:
             await self._record(name, kind, sentence, decision.reason)
         if decision.state.phase is not before.phase:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -203,3 +203,7 @@ class Snapshot:
     """Deployment -> the last run of its checks."""
     took_s: float = 0.0
     """Seconds for which nodes and engines were waited for, each within its deadline: the loop is not late for them."""
+
+    def readable(self, nodes: Iterable[str], runtime: str) -> bool:
+        """Could each of these nodes be asked what runs on it?"""
+        return all(node in self.nodes and self.nodes[node].unread_for(runtime) is None for node in nodes)
