@@ -61,7 +61,7 @@ def _opens_an_api(form: RankForm) -> Iterator[Difference]:
     if own.worker is None or not isinstance(number, int) or number <= 0 or flags.get(own.worker):
         return
     name = f"--{own.worker}"
-    rule = rule_for("flag", name, True, None)
+    rule = rule_for(form.engine, "flag", name, True, None)
     yield Difference(
         severity=Severity.BREAKS,
         kind="rank",
@@ -118,7 +118,7 @@ def _around(head: RankForm, other: RankForm) -> Iterator[_Change]:
             continue
         for name, first, second in _unlike(one, two_):
             if lies_around(name) and not only_one_hashed(name, first, second):
-                rule = rule_for(kind, name, first, second)
+                rule = rule_for(head.engine, kind, name, first, second)
                 severity = rule.severity if rule is not None else Severity.UNKNOWN
                 yield name, first, second, rule.sentence if rule is not None else NODES_APART, severity
 

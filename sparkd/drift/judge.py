@@ -41,7 +41,7 @@ def _judged(
             Severity.BREAKS,
             f"{table.engine} {table.version} takes only {choices} here and exits with 2 (evidence 16)",
         )
-    rule = rule_for(kind, name, _effective(known, flag), _effective(live, flag))
+    rule = rule_for(form.engine, kind, name, _effective(known, flag), _effective(live, flag))
     if rule is not None:
         return rule.severity, rule.sentence + _without(flag, known, live, table)
     if kind == "flag" and flag is None and table.flags and live is not None and "." not in name and known is None:

@@ -36,9 +36,11 @@ class Rule:
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
-    """The rows of severities.toml, which ships beside this file."""
-    rows = tomllib.loads(files("sparkd.drift").joinpath(_FILE).read_text("utf-8"))["rule"]
+def rules(engine: str) -> tuple[Rule, ...]:
+    """The rows of the engine's own variables and flags, and those of severities.toml, which ships beside this file."""
+    both = (like(engine).severities_file, files("sparkd.drift") / _FILE)
+    texts = [file.read_text("utf-8") for file in both if file is not None]
+    rows = [row for text in texts for row in tomllib.loads(text)["rule"]]
     return tuple(Rule(**{**row, "severity": Severity(row["severity"])}) for row in rows)
 
 
@@ -111,11 +113,11 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def rule_for(kind: str, name: str, known: Any, live: Any) -> Rule | None:
+def rule_for(engine: str, kind: str, name: str, known: Any, live: Any) -> Rule | None:
     return next(
         (
             rule
-            for rule in rules()
+            for rule in rules(engine)
             if rule.kind == kind and fnmatchcase(name, rule.name) and _fits(rule.change, known, live)
         ),
         None,

@@ -117,6 +117,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def severities_file(self) -> Traversable | None:
+        """How bad a change of its variables and flags is, in rows as `sparkd/drift/severities.toml` has them."""
+        ...
+
+    @property
     def parser_script(self) -> Traversable | None:
         """A program that the engine's own Python runs, and that prints such a table on stdout; None: it cannot be asked. Its one
         argument is the number of seconds after which it ends."""

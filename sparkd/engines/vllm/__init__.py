@@ -49,6 +49,7 @@ class Vllm:
     variables: Variables = VARIABLES
     stamped: tuple[str, ...] = _STAMPED
     flags_file: Traversable = _FILES / "flags-0.32.json"
+    severities_file: Traversable = _FILES / "severities.toml"
     parser_script: Traversable = _FILES / "parser_script.py"
 
     def argument_fix(self, name: str) -> str:

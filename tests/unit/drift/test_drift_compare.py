@@ -340,7 +340,7 @@ def _without(flags: Any, name: str) -> dict[str, Any]:
     return {key: value for key, value in flags.items() if key != name}
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: f"{rule.kind} {rule.name} {rule.change}")
+@pytest.mark.parametrize("rule", rules("vllm"), ids=lambda rule: f"{rule.kind} {rule.name} {rule.change}")
 def test_every_row_of_the_table_can_be_reached(rule: Rule) -> None:
     known, live = {
         "any": (2, 3),
@@ -350,7 +350,9 @@ def test_every_row_of_the_table_can_be_reached(rule: Rule) -> None:
         "lowered": (2, 1),
     }.get(rule.change, (None, rule.change[1:]))
     names = [rule.name.replace("*", filling) for filling in ("", "x", "X_Y", ".key", "/srv/x")]
-    reached = [rule_for(rule.kind, name, one, other) for name in names for one, other in ((known, live), ("a", "b"))]
+    reached = [
+        rule_for("vllm", rule.kind, name, one, other) for name in names for one, other in ((known, live), ("a", "b"))
+    ]
     assert rule in reached
     assert rule.why[0].islower() or rule.why.startswith(("TCP", "NCCL", "CUTLASS", "FP8", "RDMA", "Docker"))
     assert not rule.why.endswith(".")
@@ -454,7 +456,7 @@ def test_a_long_word_without_a_secret_costs_no_time_to_look_through() -> None:
 
 def test_what_a_rule_quotes_fits_into_a_line() -> None:
     """What is in backticks stays whole, to be pasted: 80 columns less the label."""
-    quoted = [text for rule in rules() for text in rule.sentence.split("`")[1::2]]
+    quoted = [text for rule in rules("vllm") for text in rule.sentence.split("`")[1::2]]
     assert quoted
     assert max(map(len, quoted)) <= 80 - 13 - 2
 

@@ -28,6 +28,7 @@ class Toy:
     stages: tuple[str, ...] = ("winding", "ready")
     pages: tuple[str, ...] = ()
     flags_file: Traversable | None = None
+    severities_file: Traversable | None = None
     parser_script: Traversable | None = None
     rank_flags: RankFlags = RANK_FLAGS
     size_flag: str = "springs"
