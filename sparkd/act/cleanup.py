@@ -8,12 +8,15 @@ from typing import Any, TypeVar
 
 import anyio
 
-from sparkd import facts
 from sparkd.act.hands import ActionFailed, Hands, at_once
 from sparkd.base import bounded_bytes
 from sparkd.base.errors import SparkdError
 from sparkd.engines.caches import folders
-from sparkd.facts import caches, engines, memory, shm
+from sparkd.facts import Fact, FactError
+from sparkd.facts.caches import CACHES
+from sparkd.facts.engines import ENGINES
+from sparkd.facts.memory import MEMINFO
+from sparkd.facts.shm import SHM
 from sparkd.hosts.client import NodeClient
 from sparkd.model.action import CleanNodes
 from sparkd.model.config import Deployment
@@ -85,16 +88,14 @@ def _of_node(done: Mapping[str, Any]) -> str:
 
 
 async def _memory(client: NodeClient) -> dict[str, int]:
-    probed = await client.probe({"meminfo": None}, LOOK_S)
-    seen = await _parsed("meminfo", probed.texts.get("meminfo"), memory.parse)
+    seen = await _read(client, MEMINFO)
     return {"free": seen.free, "available": seen.available, "page_cache": seen.page_cache, "shm": seen.shm}
 
 
 async def _unlink(hands: Hands, node: str, action: CleanNodes) -> Mapping[str, Any]:
     """Segments that no process holds; whether that is still so, the node looks again before each."""
     client = hands.clients[node]
-    probed = await client.probe({"shm": None}, LOOK_S)
-    segments = await _parsed("shm", probed.texts.get("shm"), shm.parse)
+    segments = await _read(client, SHM)
     unused = {one.name: one.size_bytes for one in segments if not one.holders}
     if not unused:
         return {"unlinked": {}}
@@ -137,13 +138,18 @@ STEPS: Mapping[str, Step] = {
 """In this order: what the first ones free is in the page cache too, and what comes back from swap needs the room."""
 
 
-async def _parsed(name: str, text: str | None, parse: Callable[[str], T]) -> T:
+async def _read(client: NodeClient, fact: Fact[T]) -> T:
+    return await _parsed(fact, (await client.probe({fact.name: None}, LOOK_S)).texts)
+
+
+async def _parsed(fact: Fact[T], texts: Mapping[str, str]) -> T:
+    text = texts.get(fact.name)
     if text is None:
-        raise ActionFailed(f"{name} could not be read", FailureCode.CLEANUP)
+        raise ActionFailed(f"{fact.name} could not be read", FailureCode.CLEANUP)
     try:
-        return await bounded_bytes.parsed(parse, text)
-    except facts.FactError as error:
-        raise ActionFailed(f"{name} cannot be understood: {error}", FailureCode.CLEANUP) from error
+        return await bounded_bytes.parsed(fact.parse, text)
+    except FactError as error:
+        raise ActionFailed(f"{fact.name} cannot be understood: {error}", FailureCode.CLEANUP) from error
 
 
 # ------------------------------------------------------------------------------------------------------------- a dry run
@@ -172,16 +178,18 @@ async def preview(clients: Mapping[str, NodeClient], deployment: Deployment, cle
 async def _would(
     client: NodeClient, paths: tuple[str, ...], ends: Callable[[tuple[EngineProcess, ...]], Mapping[str, int]]
 ) -> dict[str, Any]:
-    asked = {"meminfo": None, "shm": None, "engines": None, **({"caches": {"paths": list(paths)}} if paths else {})}
+    asked: dict[str, Any] = {fact.name: None for fact in (MEMINFO, SHM, ENGINES)}
+    if paths:
+        asked[CACHES.name] = {"paths": list(paths)}
     texts = (await client.probe(asked, LOOK_S)).texts
-    seen = await _parsed("meminfo", texts.get("meminfo"), memory.parse)
-    segments = await _parsed("shm", texts.get("shm"), shm.parse)
+    seen = await _parsed(MEMINFO, texts)
+    segments = await _parsed(SHM, texts)
     unused = {one.name: one.size_bytes for one in segments if not one.holders}
-    sizes = await _parsed("caches", texts.get("caches"), caches.parse) if paths else ()
+    sizes = await _parsed(CACHES, texts) if paths else ()
     return {
         "page_cache": seen.page_cache,
         "swap_used": seen.swap_used,
         "shm": unused,
         "caches": {one.path: one.bytes for one in sizes},
-        "ends": dict(ends(await _parsed("engines", texts.get("engines"), engines.parse))),
+        "ends": dict(ends(await _parsed(ENGINES, texts))),
     }

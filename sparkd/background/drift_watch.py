@@ -27,7 +27,7 @@ from sparkd.comparing.live import HASHING, live, reading, wanted
 from sparkd.comparing.sides import in_order, with_known, with_wanted
 from sparkd.drift.known_good import KIND
 from sparkd.drift.report import EVENT, Drift
-from sparkd.facts.model import HASHES, Hashed
+from sparkd.facts.hashes import HASHES, Hashed
 from sparkd.fleet.ledger import Ledger
 from sparkd.journal import Journal
 from sparkd.model.config import Deployment

@@ -25,10 +25,11 @@ from sparkd.drift.veil import veiled
 from sparkd.engines.tables import shipped
 from sparkd.facts.caches import CACHES
 from sparkd.facts.containers import CONTAINERS
+from sparkd.facts.hashes import HASHES
 from sparkd.facts.image import IMAGE, Image
 from sparkd.facts.inspected import INSPECTED, Inspected
 from sparkd.facts.links import LINKS
-from sparkd.facts.model import HASHES, MODEL
+from sparkd.facts.model import MODEL
 from sparkd.facts.pressure import PRESSURE
 from sparkd.facts.programs import PROGRAMS, Program
 from sparkd.facts.units import UNITS

@@ -1,4 +1,5 @@
-"""Raw text of a probe -> typed value. One file per fact, each a pure `parse` of what `sparkd.node.probes` writes.
+"""Raw text of a probe -> typed value. One file per fact, each a pure `parse` of what `sparkd.node.probes` writes, and its Fact:
+the one place that says by which name it is asked for and how the answer is read.
 
 A parser raises FactError for text that is empty where something must be, cut off, or not its own.
 """
@@ -13,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.printed import real, whole
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Args = Mapping[str, Any]
 
 
@@ -31,14 +32,14 @@ def no_args(question: Question) -> Args | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact(Generic[T]):
-    """A fact that checks and drift need: its name is that of the probe (`via` the node service) or of Docker's answer.
+class Fact(Generic[T_co]):
+    """Something that a node can be asked: its name is that of the probe (`via` the node service) or of Docker's answer.
 
-    `args` says what the probe is asked for; facts that are part of every look need no Fact.
+    `args` says what it is asked for by checks and drift; the look of the loop asks its own way, for several deployments at once.
     """
 
     name: str
-    parse: Callable[[str], T]
+    parse: Callable[[str], T_co]
     args: Callable[[Question], Args | None] = no_args
     via: str = "node"
     """node | docker"""

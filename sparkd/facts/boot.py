@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkd.facts import FactError, count, figure, lines
+from sparkd.facts import Fact, FactError, count, figure, lines
 from sparkd.model.machine import Boot
 
 
@@ -20,3 +20,6 @@ def parse(text: str) -> Boot:
         )
     except KeyError as error:
         raise FactError(f"no {error.args[0]} in it") from None
+
+
+BOOT = Fact("boot", parse)

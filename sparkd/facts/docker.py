@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkd.facts import FactError, word
+from sparkd.facts import Fact, FactError, word
 from sparkd.model.machine import DockerUnit
 from sparkd.model.printed import WHOLE
 
@@ -19,3 +19,6 @@ def parse(text: str) -> DockerUnit:
     if match is None:
         raise FactError(f"unexpected line {line[:80]!r}")
     return DockerUnit(running=True, pid=int(match[1]), start_ticks=int(match[2]))
+
+
+DOCKER = Fact("docker", parse)

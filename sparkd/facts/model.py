@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sparkd.facts import Args, Fact, FactError, Question, count, lines
+from sparkd.facts import Args, Fact, FactError, Question, lines
 from sparkd.model.config import Deployment
 from sparkd.model.place import on_node
 from sparkd.model.printed import WHOLE
@@ -93,29 +93,10 @@ def folder(deployment: Deployment, node: str) -> tuple[str, bool] | None:
     return None if found is None else (found, True)
 
 
-def _args(question: Question) -> Args | None:
+def ask(question: Question) -> Args | None:
     """`/` where there is nothing to look at: a folder without weights, which says nothing."""
     path, hub = folder(question.deployment, question.node) or ("/", False)
     return {"folder": path, "hub": hub}
 
 
-@dataclass(frozen=True, slots=True)
-class Hashed:
-    """How far the hashing of the weights is, in bytes; `unread` files could not be read."""
-
-    done: int
-    total: int
-    unread: tuple[str, ...]
-
-
-def parse_hashed(text: str) -> Hashed:
-    said = [line.partition(" ")[::2] for line in lines(text)]
-    progress = [rest.split() for name, rest in said if name == "progress"]
-    if len(progress) != 1 or len(progress[0]) != 2:
-        raise FactError("no progress in it")
-    done, total = map(count, progress[0])
-    return Hashed(done, total, tuple(rest for name, rest in said if name == "unread"))
-
-
-HASHES: Fact[Hashed] = Fact("hashes", parse_hashed, _args)
-MODEL: Fact[Model] = Fact("model", parse, _args)
+MODEL: Fact[Model] = Fact("model", parse, ask)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 
-from sparkd.facts import records
+from sparkd.facts import Fact, records
 
 _LINE = re.compile(r"(dir|file|other|missing|unreadable|no-interpreter) (/.*)")
 
 
 def parse(text: str) -> dict[str, str]:
     return {match[2]: match[1] for match in records(text, _LINE)}
+
+
+PATHS = Fact("paths", parse)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkd.facts import records
+from sparkd.facts import Fact, records
 from sparkd.model.machine import Ping
 from sparkd.model.printed import REAL
 
@@ -16,3 +16,6 @@ def parse(text: str) -> tuple[Ping, ...]:
         Ping(address=match[1], ms=None if match[2] is None else float(match[2]), error=match[3])
         for match in records(text, _LINE)
     )
+
+
+PING = Fact("ping", parse)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkd.facts import records
+from sparkd.facts import Fact, records
 from sparkd.model.machine import Process
 from sparkd.model.printed import WHOLE
 
@@ -27,3 +27,6 @@ def head(match: re.Match[str], title: str) -> Process:
         owner=match[6],
         title=title,
     )
+
+
+PROCESSES = Fact("processes", parse)

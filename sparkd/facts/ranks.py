@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from sparkd.facts import FactError, count, lines
+from sparkd.facts import Fact, FactError, count, lines
 from sparkd.model.rank import IDENTITY
 from sparkd.model.snapshot import Container
 
@@ -82,3 +82,6 @@ def _time(text: str) -> str:
         raise ValueError(f"{text!r} is no time in UTC")
     at = datetime.fromisoformat(f"{date}T{clock}").replace(tzinfo=UTC)
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+RANKS = Fact("ranks", parse)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkd.facts import FactError, word
+from sparkd.facts import Fact, FactError, word
 
 STATES = frozenset({
     "initializing", "starting", "running", "degraded", "maintenance", "stopping", "offline", "unknown",
@@ -15,3 +15,6 @@ def parse(text: str) -> str:
     if state not in STATES:
         raise FactError(f"{state[:80]!r} is no state of systemd")
     return state
+
+
+SYSTEM = Fact("system", parse)

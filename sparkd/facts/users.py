@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkd.facts import records
+from sparkd.facts import Fact, records
 from sparkd.model.printed import WHOLE
 
 _LINE = re.compile(rf"(\S+) ({WHOLE}|missing)")
@@ -12,3 +12,6 @@ _LINE = re.compile(rf"(\S+) ({WHOLE}|missing)")
 
 def parse(text: str) -> dict[str, int | None]:
     return {match[1]: None if match[2] == "missing" else int(match[2]) for match in records(text, _LINE)}
+
+
+USERS = Fact("users", parse)

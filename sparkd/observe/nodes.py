@@ -11,7 +11,17 @@ import anyio
 from sparkd.base import clock
 from sparkd.base.errors import DockerError, DockerMute, DockerStopped, HostError, Late
 from sparkd.engines import ENGINES
-from sparkd.facts import boot, docker, engines, holders, memory, paths, ping, processes, sockets, system, users
+from sparkd.facts.boot import BOOT
+from sparkd.facts.docker import DOCKER
+from sparkd.facts.engines import ENGINES as ENGINE_PROCESSES
+from sparkd.facts.holders import HOLDERS
+from sparkd.facts.memory import MEMINFO
+from sparkd.facts.paths import PATHS
+from sparkd.facts.ping import PING
+from sparkd.facts.processes import PROCESSES
+from sparkd.facts.sockets import SOCKETS
+from sparkd.facts.system import SYSTEM
+from sparkd.facts.users import USERS
 from sparkd.hosts.client import Probed
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import ASK_LEFTOVERS, ASK_SOURCES, State
@@ -50,7 +60,7 @@ class NodeLook:
         deadline = clock.now() + self.cluster.policy.node_deadline
         probed, trouble = await self._probe(self._first(deployments), deadline)
         read = Reader(self.unknowns, self.name, probed, trouble)
-        unit = await read("docker", docker.parse)
+        unit = await read(DOCKER)
         self.access.docker_runs = None if isinstance(unit, Unknown) else unit.running
         near = [one for one in deployments if states[one.name].phase in ASK_SOURCES]
         containers = await self._list_containers(unit, deadline) if runtimes != {"process"} else ()
@@ -60,21 +70,21 @@ class NodeLook:
         read_later = Reader(self.unknowns, self.name, later, later_trouble)
         return NodeView(
             name=self.name,
-            boot=await read("boot", boot.parse),
-            memory=await read("meminfo", memory.parse),
-            system=await read("system", system.parse),
+            boot=await read(BOOT),
+            memory=await read(MEMINFO),
+            system=await read(SYSTEM),
             docker=unit,
             containers=containers,
-            processes=self._by_id(await read_later("processes", processes.parse)),
-            sockets=await read("sockets", sockets.parse),
-            pings=await read("ping", ping.parse) if self._peers(deployments) else (),
+            processes=self._by_id(await read_later(PROCESSES)),
+            sockets=await read(SOCKETS),
+            pings=await read(PING) if self._peers(deployments) else (),
             images=images,
-            paths=await read_later("paths", paths.parse) if near else {},
+            paths=await read_later(PATHS) if near else {},
             leftovers=await self._leftovers(deployments, states, deadline, trouble),
             units=units,
-            users=await read_later("users", users.parse) if _users(near) else {},
-            engines=await read_later("engines", engines.parse) if near else (),
-            holders=await read_later("holders", holders.parse) if near else None,
+            users=await read_later(USERS) if _users(near) else {},
+            engines=await read_later(ENGINE_PROCESSES) if near else (),
+            holders=await read_later(HOLDERS) if near else None,
             in_use=tuple(sorted({one.runtime for one in deployments})),
         )
 
@@ -106,11 +116,11 @@ class NodeLook:
 
     def _first(self, deployments: Sequence[Deployment]) -> Requests:
         ports = sorted({use.port for one in deployments for use in ENGINES[one.engine].ports(one)})
-        requests: Requests = dict.fromkeys(("boot", "meminfo", "system", "docker"))
-        requests["sockets"] = {"ports": ports}
+        requests: Requests = {fact.name: None for fact in (BOOT, MEMINFO, SYSTEM, DOCKER)}
+        requests[SOCKETS.name] = {"ports": ports}
         peers = self._peers(deployments)
         if peers:
-            requests["ping"] = {"addresses": peers, "timeout_s": 1.0}
+            requests[PING.name] = {"addresses": peers, "timeout_s": 1.0}
         return requests
 
     def _peers(self, deployments: Sequence[Deployment]) -> list[str]:
@@ -122,12 +132,12 @@ class NodeLook:
         known = self._containers if isinstance(containers, Unknown) else containers
         ids = [container.id for container in known if container.alive]
         names = [unit_name(one.name) for one in self._units if one.alive]
-        requests: Requests = {"processes": {"containers": ids, "units": names, "environ": None}}
+        requests: Requests = {PROCESSES.name: {"containers": ids, "units": names, "environ": None}}
         if near:
-            requests |= dict.fromkeys(("engines", "holders"))
-            requests["paths"] = {"paths": sorted({source for one in near for source in one.sources})}
+            requests |= {fact.name: None for fact in (ENGINE_PROCESSES, HOLDERS)}
+            requests[PATHS.name] = {"paths": sorted({source for one in near for source in one.sources})}
         if _users(near):
-            requests["users"] = {"names": _users(near)}
+            requests[USERS.name] = {"names": _users(near)}
         return requests
 
     async def _leftovers(
@@ -139,10 +149,10 @@ class NodeLook:
             if states[one.name].phase not in ASK_LEFTOVERS:
                 continue
             environ = {"SPARKD_OWNER": self.owner, "SPARKD_DEPLOYMENT": one.name}
-            request: Requests = {"processes": {"containers": [], "units": [], "environ": environ}}
+            request: Requests = {PROCESSES.name: {"containers": [], "units": [], "environ": environ}}
             probed, trouble = await self._probe(request, deadline, earlier)
             reader = Reader(self.unknowns, self.name, probed, trouble)
-            read = await reader("processes", processes.parse, key=f"leftovers:{one.name}")
+            read = await reader(PROCESSES, key=f"leftovers:{one.name}")
             if isinstance(read, Unknown):
                 return read
             found[one.name] = read

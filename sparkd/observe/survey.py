@@ -19,7 +19,9 @@ from sparkd.base.errors import DockerError, DockerStopped, HostError, NodeRefuse
 from sparkd.base.unread import bounded
 from sparkd.checks.shared import run
 from sparkd.checks.shared.scene import Answer, Ask, Changes, Check, Look, Place, Scene, Space, Text
-from sparkd.facts import Fact, Question, disks, paths
+from sparkd.facts import Fact, Question
+from sparkd.facts.disks import DISKS
+from sparkd.facts.paths import PATHS
 from sparkd.model.failure_code import FailureCode
 from sparkd.model.machine import DockerUnit
 from sparkd.model.printed import Unread
@@ -142,9 +144,10 @@ class Surveyor:
         found: dict[Ask, Answer] = {}
         looks = [ask for ask in asks if isinstance(ask, Look)]
         if looks:
-            probed = await self.access[node].client.probe({"paths": {"paths": [ask.path for ask in looks]}}, SURVEY_S)
-            kinds = bounded("paths", paths.parse, probed.texts.get("paths", ""))
-            why = probed.errors["paths"].why if "paths" in probed.errors else "not answered"
+            name = PATHS.name
+            probed = await self.access[node].client.probe({name: {"paths": [ask.path for ask in looks]}}, SURVEY_S)
+            kinds = bounded(name, PATHS.parse, probed.texts.get(name, ""))
+            why = probed.errors[name].why if name in probed.errors else "not answered"
             found.update(
                 {
                     ask: _unknown(kinds.why) if isinstance(kinds, Unread) else kinds.get(ask.path, _unknown(why))
@@ -159,12 +162,12 @@ class Surveyor:
         return found
 
     async def _space(self, node: str, path: str) -> Answer:
-        probed = await self.access[node].client.probe({"disks": {"paths": [path]}}, SURVEY_S)
-        if "disks" in probed.errors:
-            return _unknown(probed.errors["disks"].why)
-        fact: Fact[Any] = disks.DISKS
-        read = await _parsed(fact, probed.texts["disks"])
-        return read if isinstance(read, Unknown) else probed.texts["disks"]
+        fact: Fact[Any] = DISKS
+        probed = await self.access[node].client.probe({fact.name: {"paths": [path]}}, SURVEY_S)
+        if fact.name in probed.errors:
+            return _unknown(probed.errors[fact.name].why)
+        read = await _parsed(fact, probed.texts[fact.name])
+        return read if isinstance(read, Unknown) else probed.texts[fact.name]
 
     async def _file(self, node: str, path: str, roots: Sequence[str]) -> Answer:
         args = {"path": path, "max_bytes": MAX_TEXT_BYTES, "tail": False, "roots": list(roots)}

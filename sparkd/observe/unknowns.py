@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sparkd.base import bounded_bytes, clock
 from sparkd.base.errors import HostError, HostKeyChanged, Late, NotOwner, ProtocolMismatch, Unreachable
 from sparkd.base.unread import bounded
+from sparkd.facts import Fact
 from sparkd.hosts.client import NodeClient, Probed
 from sparkd.model.printed import Unread
 from sparkd.model.snapshot import Unknown
@@ -70,25 +70,25 @@ def code_of(error: HostError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One node's answer to several probes; called with a probe's name and parser it gives the value, or Unknown."""
+    """One node's answer to several probes; called with a fact it gives the value, or Unknown."""
 
     unknowns: Unknowns
     node: str
     probed: Probed | None
     trouble: HostError | None
 
-    async def __call__(self, probe: str, parse: Callable[[str], T], key: str | None = None) -> T | Unknown:
-        key = key or probe
+    async def __call__(self, fact: Fact[T], key: str | None = None) -> T | Unknown:
+        key = key or fact.name
         if self.trouble is not None:
             return self.unknowns.unknown(self.node, "node", self.trouble.why, code_of(self.trouble))
         if self.probed is None:
             return self.unknowns.unknown(self.node, key, "not asked in time", "timeout")
         self.unknowns.known(self.node, "node")
-        text, error = self.probed.texts.get(probe), self.probed.errors.get(probe)
+        text, error = self.probed.texts.get(fact.name), self.probed.errors.get(fact.name)
         if text is None:
             why, code = (error.why, error.code) if error else ("no answer", "timeout")
             return self.unknowns.unknown(self.node, key, why, code)
-        value = await bounded_bytes.parsed(lambda said: bounded(probe, parse, said), text)
+        value = await bounded_bytes.parsed(lambda said: bounded(fact.name, fact.parse, said), text)
         if isinstance(value, Unread):
             return self.unknowns.unknown(self.node, key, value.why, "unreadable")
         self.unknowns.known(self.node, key)

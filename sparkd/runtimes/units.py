@@ -13,7 +13,8 @@ import anyio
 
 from sparkd.base import bounded_bytes
 from sparkd.base.errors import DockerError, NodeRefused
-from sparkd.facts import FactError, ranks
+from sparkd.facts import FactError
+from sparkd.facts.ranks import RANKS
 from sparkd.hosts.client import NodeClient
 from sparkd.model.rank import RankSpec
 from sparkd.model.size import parse_size
@@ -47,11 +48,11 @@ class UnitRuntime:
     # ------------------------------------------------------------------------------------------------------------- look
 
     async def containers(self) -> tuple[Container, ...]:
-        probed = await self._client.probe({"ranks": None}, LOOK_S)
-        if "ranks" in probed.errors:
-            raise NodeRefused(self._node, probed.errors["ranks"].why, probed.errors["ranks"].code)
+        probed = await self._client.probe({RANKS.name: None}, LOOK_S)
+        if (error := probed.errors.get(RANKS.name)) is not None:
+            raise NodeRefused(self._node, error.why, error.code)
         try:
-            found = await bounded_bytes.parsed(ranks.parse, probed.texts["ranks"])
+            found = await bounded_bytes.parsed(RANKS.parse, probed.texts[RANKS.name])
         except FactError as error:
             raise DockerError(self._node, f"unreadable ranks: {error}") from None
         self._names = {one.id: one.name for one in found}

@@ -46,40 +46,27 @@ _PARSING = threading.Lock()
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
     """A folder is people's own: on a dead mount this look at it is left behind."""
-    folder, hub = _where(args)
+    folder, hub = asked_folder(args)
     return patience.answered(folder, lambda _: _look(folder, hub), deadline_s * 0.9)
 
 
 def _look(folder: str, hub: bool) -> str:
-    place = _folder(folder, hub)
-    weights = _weights(place)
+    place = place_of(folder, hub)
+    weights = weights_in(place)
     revision = f"revision {_revision(folder) or 'missing'}\n" if hub else ""
     return "".join((revision, *_tell(place, weights), *_hashes(place, weights)))
 
 
-_JOB = hashing.Job()
-
-
-def hashes(args: Mapping[str, Any], deadline_s: float) -> str:
-    """Go on hashing the weights of this folder, and how far that is; never waits for it."""
-    folder, hub = _where(args)
-    found = patience.answered(folder, lambda _: _hash_on(folder, hub), deadline_s * 0.9)
-    unread = "".join(f"unread {os.path.basename(path)}\n" for path in found.unread)
-    return f"progress {found.done} {found.total}\n{unread}"
-
-
-def _hash_on(folder: str, hub: bool) -> hashing.Progress:
-    return _JOB.ask([path for path in _weights(_folder(folder, hub)) if os.path.isfile(path)])
-
-
-def _where(args: Mapping[str, Any]) -> Tuple[str, bool]:
+def asked_folder(args: Mapping[str, Any]) -> Tuple[str, bool]:
+    """The folder that a request means, and whether it is that of a hub's cache. Raises Refusal(usage)."""
     folder = os.path.expanduser(arguments.text(args, "folder"))  # of a user's cache
     if not os.path.isabs(folder) or "\n" in folder:
         raise Refusal("usage", "folder must be an absolute path, or below the home of a user that exists")
     return folder, arguments.flag(args, "hub")
 
 
-def _folder(folder: str, hub: bool) -> str:
+def place_of(folder: str, hub: bool) -> str:
+    """Where its files lie: of a hub's cache, in the revision that is in use."""
     return os.path.join(folder, "snapshots", _revision(folder) or "-") if hub else folder
 
 
@@ -100,7 +87,7 @@ def _inside(folder: str, weights: Sequence[str]) -> Iterator[str]:
     yield from map(_shard, weights)
 
 
-def _weights(folder: str) -> List[str]:
+def weights_in(folder: str) -> List[str]:
     """Paths of the weight files, by the index where there is one, whether they are there or not."""
     if not os.path.isdir(folder):
         return [folder] if os.path.isfile(folder) else []

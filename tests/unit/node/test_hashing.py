@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sparkd.facts.model import parse, parse_hashed
+from sparkd.facts.hashes import parse as parse_hashed
+from sparkd.facts.model import parse
 from sparkd.node import hashing
-from sparkd.node.probes import model
+from sparkd.node.probes import hashes, model
 
 
 def until(what: str, condition: Callable[[], object]) -> None:
@@ -75,7 +76,7 @@ def test_the_model_probe_says_what_is_hashed(tmp_path: Path) -> None:
     args = {"folder": str(tmp_path), "hub": False}
     found = parse(model.probe(args, 1.0))
     assert set(found.hashes) == {"config.json"}, "weights only when somebody asks"
-    until("the weights", lambda: (said := parse_hashed(model.hashes(args, 1.0))).done == said.total == 20)
+    until("the weights", lambda: (said := parse_hashed(hashes.probe(args, 1.0))).done == said.total == 20)
     found = parse(model.probe(args, 1.0))
     assert found.hashes["model-0.safetensors"] == hashlib.sha256(b"g" * 20).hexdigest()
     assert found.hashes["config.json"] == hashlib.sha256(b"{}").hexdigest()

@@ -90,18 +90,6 @@ def test_system_that_says_nothing_has_failed(service: Service, node: Connection)
     assert "Connection refused" in answer["error"]
 
 
-def test_unit_shows_properties(service: Service, node: Connection) -> None:
-    service.program("systemctl", 'echo "$@"')
-    said = node.text("unit", names=["docker.service", "a@b.service"])
-    assert said.startswith("show -p Id,LoadState,")
-    assert said.endswith(" -- docker.service a@b.service\n")
-
-
-@pytest.mark.parametrize("name", ["--help", "a b.service", "../x.service", "docker", "", 7, "$(id).service"])
-def test_unit_takes_unit_names_only(node: Connection, name: object) -> None:
-    assert node.probe({"name": "unit", "args": {"names": [name]}})["unit"]["code"] == "refused"
-
-
 def test_an_unknown_probe_is_told_apart(node: Connection) -> None:
     answers = node.probe({"name": "horoscope"}, {"name": "boot"})
     assert answers["horoscope"]["code"] == "unknown"

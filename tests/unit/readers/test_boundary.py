@@ -47,11 +47,11 @@ def test_a_refusal_is_a_sentence_and_a_bug_is_one_too_and_is_logged_once() -> No
 async def test_one_probe_that_cannot_be_read_leaves_the_others() -> None:
     texts = {"meminfo": f"MemTotal: {'9' * 5000} kB\n", "units": "Now=1\n"}
     read = Reader(Unknowns(), "spark1", Probed(texts, {}), None)
-    found = await read("meminfo", memory.parse)
+    found = await read(memory.MEMINFO)
     assert isinstance(found, Unknown)
     assert found.why.startswith("unreadable meminfo: unexpected line")
     assert len(found.why) < 200
-    assert await read("units", units.parse) == ()
+    assert await read(units.UNITS) == ()
 
 
 LONG = "x" * (SMALL_CHARS + 1)
@@ -61,10 +61,10 @@ LONG = "x" * (SMALL_CHARS + 1)
 async def test_what_a_node_prints_at_length_is_read_beside_the_loop() -> None:
     """A table of half a million processes held up the loop for four seconds."""
     read = Reader(Unknowns(), "spark1", Probed({"long": LONG, "short": "x"}, {}), None)
-    fact: Fact[object] = Fact("long", lambda text: get_ident())
-    found = [await read("long", lambda text: get_ident()), await survey._parsed(fact, LONG)]
+    long, short = (Fact(name, lambda text: get_ident()) for name in ("long", "short"))
+    found = [await read(long), await survey._parsed(long, LONG)]
     assert get_ident() not in found
-    assert await read("short", lambda text: get_ident()) == get_ident()
+    assert await read(short) == get_ident()
 
 
 async def test_long_logs_and_pages_of_an_engine_are_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""Files of a fact that sparkd does not have."""
