@@ -41,7 +41,7 @@ from docs import keys  # noqa: E402
 from sparkd import http, render, settings  # noqa: E402
 from sparkd.act.canary import canary  # noqa: E402
 from sparkd.act.hands import Hands  # noqa: E402
-from sparkd.checks.starters import about  # noqa: E402
+from sparkd.checks.shared.starters import about  # noqa: E402
 from sparkd.decide.memory_need import needed  # noqa: E402
 from sparkd.engines import ENGINES, base_url  # noqa: E402
 from sparkd.importers.read import read_side  # noqa: E402
