@@ -23,12 +23,26 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+# What starts real vLLM, and what fills, measures or judges the memory of the machine, which all nodes share: one after
+# another. The rest of the lab's tests go on beside it, with a lab of their own.
+MEMORY = {
+    "test_asking",
+    "test_checks",
+    "test_checks_branches",
+    "test_checks_memory",
+    "test_drift",
+    "test_lab",
+    "test_process_real",
+    "test_real",
+}
+
+
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """For `-n 2`: a worker tests a folder at a time. The lab there is one of is one of them."""
+    """For `-n`: a worker tests a folder at a time. Of the lab there are two, each for half of its folder."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder = nodeid.partition("::")[0].rpartition("/")[0]
-        return "lab" if folder in ("tests/lab", "tests/integration/runtimes") else folder
+        folder, _, module = nodeid.partition("::")[0].removesuffix(".py").rpartition("/")
+        return f"{folder} {module in MEMORY}" if folder == "tests/lab" else folder
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -36,9 +50,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFolder:
     return ByFolder(config, log)
 
 
+LONGEST = ("tests/lab", "tests/integration/demo", "tests/sim", "tests/unit/readers", "tests/integration/runtimes")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The lab waits most of its time, so it goes first and all else is tested beside it."""
-    items.sort(key=lambda item: item.get_closest_marker("lab") is None)
+    """The lab waits half of its time, so it goes first and all else is tested beside it; what takes longest is begun first."""
+    begins = {folder: place for place, folder in enumerate(LONGEST)}
+    items.sort(key=lambda item: begins.get(item.nodeid.partition("::")[0].rpartition("/")[0], len(begins)))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -154,7 +154,7 @@ ARTEFACTS = (NODE_ROOT, ENGINE_ROOT, ENGINE_TAR, VLLM_ENV, MODEL)  # in the orde
 def build() -> None:
     """Makes whatever is missing. Raises LabError naming the log of what failed."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    with _locked():
+    with locked():
         if all(artefact.path.exists() for artefact in ARTEFACTS) and not _missing_packages():
             return
         _install_machine_packages()
@@ -166,7 +166,7 @@ def prune() -> None:
     """Removes artefacts of older recipes, and what an interrupted build left."""
     current = {artefact.path.name for artefact in ARTEFACTS}
     names = {artefact.name for artefact in ARTEFACTS}
-    with _locked():
+    with locked():
         for path in CACHE.iterdir():
             ours = path.name.rpartition("-")[0].removeprefix(".building-") in names
             if path.is_dir() and ours and path.name not in current:
@@ -209,7 +209,7 @@ def _install_machine_packages() -> None:
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
+def locked() -> Iterator[None]:
     """One build at a time: a second one waits and then finds everything made."""
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import outer
-from .build import SERVICE_GROUP
+from .build import SERVICE_GROUP, locked
 from .commands import pipe, run, step
 from .layout import CACHE, FAST_VLLM, REPO
 
@@ -68,15 +68,20 @@ def build_wheel() -> Path:
     """The wheel of this tree, built without the network; once per content."""
     key = source_hash(REPO / "pyproject.toml", REPO / "README.md", REPO / "LICENSE", REPO / "sparkd")
     folder = CACHE / f"wheel-{key}"
-    if not folder.exists():
-        for older in CACHE.glob("wheel-*"):
-            shutil.rmtree(older)
-        with step("building the wheel"), tempfile.TemporaryDirectory(dir=CACHE) as temporary:
-            argv = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
-            run([*argv, "--wheel-dir", f"{temporary}/wheel", str(REPO)], timeout_s=120)
-            Path(temporary, "wheel").rename(folder)
+    with locked():
+        if not folder.exists():
+            _make_wheel(folder)
     (wheel,) = folder.glob("*.whl")
     return wheel
+
+
+def _make_wheel(folder: Path) -> None:
+    for older in CACHE.glob("wheel-*"):
+        shutil.rmtree(older)
+    with step("building the wheel"), tempfile.TemporaryDirectory(dir=CACHE) as temporary:
+        argv = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
+        run([*argv, "--wheel-dir", f"{temporary}/wheel", str(REPO)], timeout_s=120)
+        Path(temporary, "wheel").rename(folder)
 
 
 def _install_wheel(head: Node, wheel: Path) -> None:

@@ -11,13 +11,17 @@ ASSETS = Path(__file__).resolve().parent / "assets"
 
 # What needs the network lies here, keyed by its recipe; deleting it costs one build (about six minutes).
 CACHE = Path(os.environ.get("SPARKD_LAB_CACHE", "/var/cache/sparkd-lab"))
+# Each worker of `pytest -n` has a lab of its own, the first one that of a person; SPARKD_LAB=2 is the second one's.
+NUMBER = os.environ.get("SPARKD_LAB") or str(int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) + 1)
+_WHICH = "" if NUMBER == "1" else f"-{NUMBER}"
 # What runs lies here: the outer engine's data, sockets, pid file and log.
-STATE = Path(os.environ.get("SPARKD_LAB_STATE", "/var/lib/sparkd-lab"))
+STATE = Path(os.environ.get("SPARKD_LAB_STATE", "/var/lib/sparkd-lab") + _WHICH)
 
 # The whole lab is one network namespace and one cgroup, so that nothing of it can leak into the machine's own network,
-# and everything of it can be found and ended, even when all that knew of it has been SIGKILLed.
-NETNS = "sparkd-lab"
-CGROUP = "/sparkd-lab"
+# and everything of it can be found and ended, even when all that knew of it has been SIGKILLed. Two labs have the same
+# addresses and names, and never meet.
+NETNS = f"sparkd-lab{_WHICH}"
+CGROUP = f"/sparkd-lab{_WHICH}"
 
 ENGINE_IMAGE = "lab/engine:latest"
 """The image the ranks run in, present in the Docker of every node."""

@@ -90,6 +90,13 @@ class Node:
         """The whole text of a file. Raises LabError when there is none."""
         return self.run(["cat", path]).stdout
 
+    def inside(self, path: str) -> Path:
+        """A path of the node as one of this machine, until its next boot. Raises LabError while it is off."""
+        pid = outer.docker("inspect", "--format", "{{.State.Pid}}", self.name).stdout.strip()
+        if pid == "0":
+            raise LabError(f"{self.name} is off")
+        return Path(f"/proc/{pid}/root{path}")
+
     def running(self) -> bool:
         """Whether the node has power."""
         asked = outer.docker("inspect", "--format", "{{.State.Running}}", self.name, check=False)

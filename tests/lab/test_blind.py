@@ -11,8 +11,20 @@ from typing import Any
 
 import pytest
 
-from .driver import FAST_POLICY, NAME, REAL_POLICY, Daemon, Load, audit, cluster, deployment, since
+from .driver import (
+    AS_PEOPLE_HAVE_IT,
+    FAST_POLICY,
+    KEEP_CACHES,
+    NAME,
+    REAL_POLICY,
+    Daemon,
+    audit,
+    cluster,
+    deployment,
+    since,
+)
 from .faults import fabric_cut, freeze, kill, mgmt_cut, power_cut
+from .load import Load
 from .nodes import Lab
 
 OFTEN = {"period": 2, "canary_timeout": 4, "silent_after": 60, "stuck_after": 60}
@@ -29,9 +41,10 @@ def configured(lab: Lab, real: bool, policy: Mapping[str, object]) -> Daemon:
     daemon = Daemon(lab, real=real)
     lab.reset()
     lab.install()
-    base = REAL_POLICY if real else FAST_POLICY
+    base, cleanup = (REAL_POLICY, AS_PEOPLE_HAVE_IT) if real else (FAST_POLICY, KEEP_CACHES)
     file = deployment(real, canary_after=2)
-    daemon.configure({"sparkd.yaml": cluster({**base, **policy}), f"deployments/{NAME}.yaml": file})
+    mine = cluster({**base, **policy}, cleanup=cleanup)
+    daemon.configure({"sparkd.yaml": mine, f"deployments/{NAME}.yaml": file})
     daemon.up()
     daemon.start()
     return daemon

@@ -65,7 +65,7 @@ def files(utilization: float, reads: str, strays: str = "own") -> dict[str, str]
     policy = {**FAST_POLICY, "resource_retries": [1, 1, 1]}
     text += f"memory: {{reads: {reads}}}\n"
     return {
-        "sparkd.yaml": f"{cluster(policy)}cleanup: {{swapoff: true, remove_strays: {strays}}}\n",
+        "sparkd.yaml": cluster(policy, cleanup={"swapoff": True, "remove_strays": strays}),
         f"deployments/{NAME}.yaml": text,
     }
 

@@ -1,68 +1,21 @@
-"""Ranks without containers, as the third field report runs them: units of the nodes' systemd, and Docker stopped everywhere."""
+"""Ranks without containers, as units of the nodes' systemd, with the simulated engine: what `units` arranges."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
-from . import build, outer
-from .commands import pipe, wait_for
-from .driver import NAME, REAL_POLICY, SPARKD, Daemon, Load, audit, cluster, deployment
-from .faults import docker_stopped, kill, mgmt_cut, reboot
-from .nodes import Lab, Node
-from .test_asking import WRONG, flags, kept
+from .commands import wait_for
+from .driver import NAME, SPARKD, Daemon, audit
+from .faults import kill, mgmt_cut, reboot
+from .load import Load
+from .nodes import Lab
+from .units import MODEL, USER, argv, environ, left, main_pid, runs_what_render_says, shown, unit, without_docker
 
-USER = "ranks"
-VENV = "/opt/vllm-env"
-MODEL = "/srv/model"
 SECRET = 's3cr3t "quoted" $HOME `x` \\ é'
-
-
-# ------------------------------------------------------------------------------------------------------------ the nodes
-
-
-def prepare(node: Node) -> None:
-    """A user, who may read the model; and a systemd that has memory controllers, which the mounts of its boot hid."""
-    node.run(["cp", "-rT", "/lab/model", MODEL])
-    node.run(["chmod", "-R", "a+rX", MODEL])
-    node.add_user(USER)
-    node.run(["systemctl", "daemon-reexec"])
-
-
-def make_venv(node: Node) -> None:
-    """The lab's vLLM with the Python that it was made with, as a venv of this node."""
-    files = ["./usr/bin/python3.11", "./usr/lib/python3.11"]
-    files += [f"./usr/lib/x86_64-linux-gnu/libnuma.so.{version}" for version in ("1", "1.0.0")]
-    taken = ["tar", "-C", str(build.ENGINE_ROOT.path), "-cf", "-", *files]
-    pipe(taken, [*outer.client(), "exec", "-i", node.name, "tar", "-C", "/", "-xf", "-"], timeout_s=120)
-    node.run(["mkdir", "-p", f"{VENV}/bin"])
-    node.run(["ln", "-sfn", "/usr/bin/python3.11", f"{VENV}/bin/python"])
-    node.run(["ln", "-sfn", "/lab/vllm/lib", f"{VENV}/lib"])
-    node.write(f"{VENV}/pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = false\nversion = 3.11.2\n")
-    _, _, rest = node.read("/lab/vllm/bin/vllm").partition("\n")
-    node.write(f"{VENV}/bin/vllm", f"#!{VENV}/bin/python\n{rest}", 0o755)
-
-
-@contextmanager
-def without_docker(lab: Lab, real: bool, **changes: Any) -> Iterator[Daemon]:
-    """sparkd with one deployment of the process runtime; no Docker runs on any node until the end."""
-    lab.reset()
-    lab.install()
-    for node in lab.nodes:
-        prepare(node)
-        if real:
-            make_venv(node)
-    daemon = Daemon(lab, real=real)
-    with ExitStack() as mended:
-        for node in lab.nodes:
-            mended.enter_context(docker_stopped(node))
-        daemon.configure(process=True, model=MODEL, **changes)
-        daemon.up()
-        yield daemon
 
 
 @pytest.fixture(scope="module")
@@ -85,50 +38,6 @@ def alone(lab: Lab) -> Iterator[Daemon]:
     """sparkd, and no deployment that runs yet."""
     with without_docker(lab, real=False) as daemon:
         yield daemon
-
-
-# ------------------------------------------------------------------------------------------------------------- the ranks
-
-
-def unit(rank: int) -> str:
-    return f"sparkd-{NAME}-{rank}.service"
-
-
-def shown(daemon: Daemon, rank: int, what: str) -> str:
-    return daemon.node_of(rank).text(["systemctl", "show", "-P", what, unit(rank)])
-
-
-def main_pid(daemon: Daemon, rank: int) -> int:
-    return int(shown(daemon, rank, "MainPID"))
-
-
-def environ(daemon: Daemon, rank: int) -> dict[str, str]:
-    pairs = daemon.node_of(rank).read(f"/proc/{main_pid(daemon, rank)}/environ").split("\0")
-    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
-
-
-def argv(daemon: Daemon, rank: int) -> list[str]:
-    return daemon.node_of(rank).read(f"/proc/{main_pid(daemon, rank)}/cmdline").rstrip("\0").split("\0")
-
-
-def left(daemon: Daemon, ranks: int = 2) -> list[str]:
-    """Units and processes that should not be there any more."""
-    found = [unit(rank) for rank in range(ranks) if shown(daemon, rank, "LoadState") != "not-found"]
-    running = [daemon.node_of(rank).run(["pgrep", "-f", "^VLLM::"], check=False) for rank in range(ranks)]
-    return [*found, *(one.stdout for one in running if one.returncode == 0)]
-
-
-def runs_what_render_says(daemon: Daemon) -> None:
-    rendered = json.loads(daemon.head.run([SPARKD, "render", NAME, "--format", "json"]).stdout)
-    for rank in rendered["ranks"]:
-        number = rank["rank"]
-        # The interpreter of the script comes first in /proc; what follows is the vector that was rendered.
-        assert argv(daemon, number)[-len(rank["argv"]) :] == rank["argv"]
-        wanted = {name: value for name, value in rank["env"].items() if name != "HF_TOKEN"}
-        assert wanted.items() <= environ(daemon, number).items()
-
-
-# ------------------------------------------------------------------------------------------------------------- the tests
 
 
 def test_a_start_ends_serving_as_that_user_and_runs_what_render_says(units: Daemon) -> None:
@@ -365,85 +274,3 @@ def test_a_unit_of_that_name_that_is_not_ours_blocks_and_stays(alone: Daemon) ->
     alone.worker.run(["systemctl", "stop", unit(1)])
     alone.wait_serving()
     alone.ctl("stop", NAME, "--yes", "--wait", timeout_s=90)
-
-
-# ------------------------------------------------------------------------------------------- real vLLM: 4 starts in all
-
-
-def is_asked(node: Node) -> bool:
-    return node.run(["systemctl", "is-active", "--quiet", "sparkd-ask.service"], check=False).returncode == 0
-
-
-def stopped_asking(lab: Lab) -> int:
-    """How often systemd has been told to, since the nodes were made."""
-    said = (node.text(["journalctl", "--no-pager", "-o", "cat", "-u", "sparkd-ask.service"]) for node in lab.nodes)
-    return sum(text.count("Stopped sparkd-ask.service") for text in said)
-
-
-def what_the_venvs_own_vllm_refuses_holds_the_start(real: Daemon, changes: Any) -> None:
-    """Asked as the ranks' user, while nothing starts, in a unit of which nothing is left."""
-    real.configure(process=True, model="/srv/none", **changes)
-    real.head.run(["systemctl", "restart", "sparkd.service"])
-    wait_for("vLLM to be asked", lambda: any(is_asked(node) for node in real.lab.nodes), 30, every_s=0.2)
-    before = stopped_asking(real.lab)
-    real.ctl("start", NAME)
-    real.wait("the start to be held", lambda one: one["hold"], 60)
-    assert stopped_asking(real.lab) == before + 1, "it gave way to the start"
-    real.ctl("stop", NAME, "--yes")
-
-    wrong = deployment(real=True, process=True, model=MODEL, **changes).replace("args:\n", f"args:\n{WRONG}")
-    real.configure({"sparkd.yaml": cluster(REAL_POLICY), f"deployments/{NAME}.yaml": wrong})
-    real.head.run(["systemctl", "restart", "sparkd.service"])
-    wait_for("vLLM's parser to be asked", lambda: kept(real) != "", 120)
-    answer = kept(real)
-    code, said = flags(real)
-    assert (code, said[0][0]) == (4, "fail"), said
-    assert said[0][1].startswith("the nodes' own vllm 0.32.0 ")
-    real.ctl("start", NAME)
-    held = real.wait("the start to be held", lambda one: one["hold"], 60)
-    assert (held["generation"], held["hold"]["fact"]) == (0, "check::flags")
-    real.ctl("stop", NAME, "--yes")
-
-    real.configure(process=True, model=MODEL, **changes)
-    real.head.run(["systemctl", "restart", "sparkd.service"])
-    assert flags(real) == (0, [])
-    assert kept(real) == answer, "it was asked once"
-    for node in real.lab.nodes:
-        assert node.text(["systemctl", "show", "-P", "LoadState", "sparkd-ask.service"]) == "not-found"
-        assert node.text(["find", "/run/sparkd-node", "-type", "f"]) == ""
-
-
-@pytest.mark.real
-@pytest.mark.timeout(1200)
-# CI has room for two starts of the real engine here: both nodes; one node alone is nightly.
-@pytest.mark.parametrize("nodes", [pytest.param(1, marks=pytest.mark.nightly), 2])
-def test_real_vllm_in_a_venv(lab: Lab, nodes: int) -> None:
-    """Its own parser; start, adopt under load, a rank that dies while sparkd is away, group restart, stop."""
-    changes: dict[str, Any] = {"nodes": nodes, "command": f"{VENV}/bin/vllm"}
-    with without_docker(lab, real=True, **changes) as real:
-        what_the_venvs_own_vllm_refuses_holds_the_start(real, changes)
-        one = real.start()
-        assert (one["serving"], one["generation"]) == (True, 1)
-        assert real.complete()["choices"]
-        runs_what_render_says(real)
-
-        with Load(real) as load:
-            real.kill()
-            real.wait("sparkd to be back", lambda one: one["serving"], 60)
-            had = load.good
-            real.wait("requests to go on", lambda one: load.good > had, 60)
-        assert not load.bad
-        assert real.one()["generation"] == 1
-
-        last = nodes - 1
-        real.head.run(["systemctl", "stop", "sparkd.service"])
-        real.node_of(last).run(["kill", "-KILL", str(main_pid(real, last))])
-        wait_for("the end of the rank", lambda: shown(real, last, "MainPID") == "0", 30)
-        real.up()
-        after = real.wait_serving(after=1)
-        assert (after["generation"], after["last_failure"]["signature"]) == (2, "exit-137")
-        assert real.complete()["choices"]
-
-        real.ctl("stop", NAME, "--yes", "--wait", timeout_s=120)
-        assert not left(real, nodes)
-        audit(real.history())

@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from .driver import NAME, SPARKD, Daemon, Load, audit, overlaps, since
+from .driver import NAME, SPARKD, Daemon, audit, overlaps, since
 from .faults import freeze, kill, reboot
+from .load import Load
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 

@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from .driver import NAME, Daemon, Load, audit, overlaps, since
+from .driver import NAME, Daemon, audit, overlaps, since
 from .faults import reboot
+from .load import Load
 
 
 def test_adopted_under_load_without_a_failed_request(serving: Daemon) -> None:

@@ -7,8 +7,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from .driver import NAME, Daemon, Load, audit, since
+from .driver import NAME, Daemon, audit, since
 from .faults import docker_mute, docker_stopped, fabric_cut, mgmt_cut, power_cut, shutdown
+from .load import Load
 
 # CI waits long enough to see that nothing happens; the whole minute of the acceptance is nightly.
 quiet = pytest.mark.parametrize("quiet_s", [20.0, pytest.param(60.0, marks=pytest.mark.nightly)])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from itertools import product
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import Phase as Step
 from hypothesis import strategies as st
@@ -81,18 +83,21 @@ FACTS: dict[str, Any] = {
 }
 
 
+# Strategies are made once, here: hypothesis looks into every new one, which costs more than what it draws.
+unusual = st.sets(
+    st.sampled_from([field.name for field in fields(NodeView) if field.name not in ("name", "in_use")]), max_size=5
+)
+ANYTHING = {name: st.one_of(st.just(WHY), fact) for name, fact in FACTS.items()}
+
+
 @st.composite
 def nodes(draw: st.DrawFn, name: str) -> NodeView:
     """Well by default; each fact may be anything, or unknown."""
-    found = {}
-    for one in draw(
-        st.sets(
-            st.sampled_from([field.name for field in fields(NodeView) if field.name not in ("name", "in_use")]),
-            max_size=5,
-        )
-    ):
-        found[one] = draw(st.one_of(st.just(WHY), FACTS[one])) if one in FACTS else WHY
+    found = {one: draw(ANYTHING[one]) if one in FACTS else WHY for one in sorted(draw(unusual))}
     return node(name, **found) if "containers" in found else node(name, *draw(FACTS["containers"]), **found)
+
+
+NODES = {name: nodes(name) for name in ("spark1", "spark2", "spark3")}
 
 
 metrics = st.builds(EngineMetrics, st.floats(0, 2), st.floats(0, 2), st.floats(0, 20), st.floats(0, 20), st.none())
@@ -133,14 +138,20 @@ runs = st.builds(Checked, st.sampled_from((0.0, NOW)), st.just(0.1), st.lists(fi
 checked: st.SearchStrategy[dict[str, Checked]] = st.one_of(st.just({}), runs.map(lambda one: {"demo": one}))
 
 
+cleanups = st.builds(Cleanup, drop_caches=st.booleans(), swapoff=st.booleans(), remove_strays=REMOVALS)
+there = st.sets(st.sampled_from(tuple(NODES)), min_size=1)
+engine_or_none, outcome_or_none = st.one_of(st.none(), engines), st.one_of(st.none(), outcomes)
+
+
 @st.composite
-def snapshots(draw: st.DrawFn) -> Snapshot:
-    there = draw(st.sets(st.sampled_from(("spark1", "spark2", "spark3")), min_size=1))
-    views = {name: draw(nodes(name)) for name in sorted(there | {"spark1"})}
-    engine, outcome = draw(st.one_of(st.none(), engines)), draw(st.one_of(st.none(), outcomes))
+def any_snapshot(draw: st.DrawFn) -> Snapshot:
+    views = {name: draw(NODES[name]) for name in sorted(draw(there) | {"spark1"})}
+    engine, outcome = draw(engine_or_none), draw(outcome_or_none)
     answers, ends = {"demo": engine} if engine else {}, {"demo": outcome} if outcome else {}
-    allowed = draw(st.builds(Cleanup, drop_caches=st.booleans(), swapoff=st.booleans(), remove_strays=REMOVALS))
-    return Snapshot(NOW, 1.7e9, views, OWNER, answers, ends, checks=draw(checked), cleanup=allowed)
+    return Snapshot(NOW, 1.7e9, views, OWNER, answers, ends, checks=draw(checked), cleanup=draw(cleanups))
+
+
+snapshots = any_snapshot()
 
 
 FACT_NAMES = (
@@ -229,16 +240,37 @@ intents = st.builds(
 CHANGES = (StopRanks, RemoveRanks, KillProcesses, CleanNodes, StartRanks)
 
 
-@settings(
-    max_examples=2000,
+AS_EVER = settings(
     derandomize=True,
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
     phases=(Step.explicit, Step.generate, Step.shrink),  # `explain` traces every line: very slow
 )
-@given(states, snapshots(), intents)
-def test_step_is_total_deterministic_and_careful(before: State, look: Snapshot, intent: Intent) -> None:
+
+
+def three(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.tuples(values, values, values)
+
+
+@settings(AS_EVER, max_examples=400)
+@given(three(states), three(snapshots), three(intents))
+def test_step_is_total_deterministic_and_careful(before: Any, look: Any, intent: Any) -> None:
+    """Each of three states with each of three snapshots and each of three wishes: to make them up takes the time."""
+    for case in product(before, look, intent):
+        check_step(*case)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@settings(AS_EVER, max_examples=5000)
+@given(three(states), three(snapshots), three(intents))
+def test_step_is_total_deterministic_and_careful_for_longer(before: Any, look: Any, intent: Any) -> None:
+    for case in product(before, look, intent):
+        check_step(*case)
+
+
+def check_step(before: State, look: Snapshot, intent: Intent) -> None:
     decision = decide(before, look, intent)
     assert decision == decide(before, look, intent)
     assert (decision.state.sentence, decision.state.reason) == (decision.sentence, decision.reason)
