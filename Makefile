@@ -6,15 +6,17 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3.14 py
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest
-# The lab waits for engines most of its time: everything else is tested beside it (tests/conftest.py says what goes together).
-BESIDE := -n 2 --dist loadscope --no-loadscope-reorder
+# Two workers for the lab, which waits for engines half of its time, and one for everything else (tests/conftest.py says what
+# goes together).
+BY_FOLDER := --dist loadscope --no-loadscope-reorder
 
 .PHONY: help demo test test-fast lint lab lab-down bench docs nightly clean
 
 help:
 	@echo "make demo      the whole daemon on two local nodes with a simulated engine: a fault, a recovery"
 	@echo "make test      every test; as root with the two-node lab (real systemd, sshd, dockerd, vLLM)"
-	@echo "make test-fast the tests that need neither root nor the lab"
+	@echo "make test-fast what needs neither root nor the lab, in three minutes: it leaves out what is marked slow (the demo as"
+	@echo "               a person starts it, reloads of a whole daemon, planted secrets, the long simulation, the benchmarks)"
 	@echo "make lint      ruff, mypy --strict, import contracts"
 	@echo "make lab       start the lab and leave it running (root); make lab-down removes it"
 	@echo "make bench     measure what docs/architecture.md promises, as a table and bench-results.json"
@@ -36,10 +38,10 @@ demo: $(VENV)/.ready
 	@$(BIN)/sparkd demo
 
 test: $(VENV)/.ready
-	$(PYTEST) tests -m "not nightly" $(BESIDE)
+	$(PYTEST) tests -m "not nightly" -n 3 $(BY_FOLDER)
 
 test-fast: $(VENV)/.ready
-	$(PYTEST) tests -m "not lab and not nightly" $(BESIDE)
+	$(PYTEST) tests -m "not lab and not slow and not nightly" -n 2 $(BY_FOLDER)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -52,6 +54,7 @@ lab: $(VENV)/.ready
 
 lab-down: $(VENV)/.ready
 	$(BIN)/python -m tests.lab down
+	SPARKD_LAB=2 $(BIN)/python -m tests.lab down
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m tests.bench

@@ -12,7 +12,7 @@ COMMON = settings(
     # No `explain`: it traces every line, a hundred times slower on Python 3.11.
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
 )
-settings.register_profile("ci", COMMON, max_examples=400, stateful_step_count=40, derandomize=True)
+settings.register_profile("ci", COMMON, max_examples=200, stateful_step_count=40, derandomize=True)
 settings.register_profile("nightly", COMMON, max_examples=5000, stateful_step_count=60)
 
 

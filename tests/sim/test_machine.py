@@ -308,6 +308,7 @@ class Supervised(RuleBasedStateMachine):
         assert serves()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # a minute alone, more beside the lab
 def test_what_must_hold_holds_in_20000_steps() -> None:
     COUNTED["steps"] = 0

@@ -348,6 +348,7 @@ def test_only_a_socket_that_nobody_answers_on_is_replaced() -> None:
         assert path.read_text() == "not a socket"
 
 
+@pytest.mark.slow
 def test_a_daemon_whose_socket_is_taken_says_so_in_one_line_and_ends_with_7() -> None:
     with short_folder() as folder, bind_unix(folder / "sparkd.sock"):
         (folder / "sparkd.yaml").write_text(

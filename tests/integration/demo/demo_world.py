@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pexpect
+import pytest
 
 SPARKD = [sys.executable, "-m", "sparkd"]
 STORY_S = 60.0
@@ -86,6 +88,17 @@ class Terminal:
         match = re.search(pattern, self.text)
         assert match is not None, f"no {pattern} in\n{self.text}"
         return match[1]
+
+
+@contextmanager
+def place() -> Iterator[Path]:
+    """A TMPDIR of its own, so that no test meets another demo; it must be empty in the end, and nobody work in it."""
+    # Not tmp_path: a Unix socket's path must stay short.
+    with tempfile.TemporaryDirectory(prefix="sd-") as made, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TMPDIR", made)
+        yield Path(made)
+        assert processes(made) == {}
+        assert list(Path(made).iterdir()) == []
 
 
 @contextmanager

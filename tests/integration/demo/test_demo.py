@@ -21,6 +21,7 @@ from sparkd.demo.story import called
 from .demo_world import SPARKD, STORY_S, processes, run
 
 
+@pytest.mark.slow
 def test_the_story_comes_true_twice_in_a_row(folder: Path) -> None:
     for _ in range(2):
         done = run("--once")
@@ -41,10 +42,12 @@ def test_the_story_comes_true_twice_in_a_row(folder: Path) -> None:
         noticed = re.search(r"noticed after ([0-9.]+) s", done.stdout)
         assert noticed is not None
         assert float(noticed[1]) < 10
+        assert "\x1b" not in done.stdout, "no colours where no terminal is"
         assert "unread" not in done.stdout, "a demo that asks for what it cannot have teaches to read over its warnings"
         assert list(folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_a_killed_demo_leaves_the_next_one_takes_away(folder: Path) -> None:
     with subprocess.Popen([*SPARKD, "demo", "--once"], stdout=subprocess.PIPE, text=True) as killed:
         assert killed.stdout is not None

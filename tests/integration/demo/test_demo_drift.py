@@ -6,7 +6,11 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from .demo_world import Terminal, demo_on_a_terminal
+
+pytestmark = pytest.mark.slow
 
 
 def test_an_edit_is_drift_of_the_next_start_and_then_of_what_runs(folder: Path) -> None:

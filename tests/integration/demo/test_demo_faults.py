@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sparkd.demo.cli import FAULT_NAMES
 from sparkd.demo.faults import FAULTS
-from sparkd.demo.layout import NODES, Layout, load
+from sparkd.demo.layout import NODES, load
 from sparkd.demo.scene import Event, Scene
 
-from .demo_world import demo_on_a_terminal, run
+from .demo_world import demo_on_a_terminal, place, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,12 @@ def test_the_table_and_the_command_know_the_same_faults() -> None:
     assert all("in the end it" in fault.seen.lower() for fault in FAULTS.values())
 
 
-def layout_in(folder: Path) -> Layout:
-    (made,) = (each for each in folder.iterdir() if each.is_dir())
-    return load(made)
+@pytest.fixture(scope="module")
+def scene() -> Iterator[Scene]:
+    """One demo for all of them: each ends with a deployment that serves."""
+    with place() as folder, demo_on_a_terminal():
+        (made,) = (each for each in folder.iterdir() if each.is_dir())
+        yield Scene(load(made))
 
 
 def pids(scene: Scene) -> list[int]:
@@ -98,49 +101,46 @@ def outages(scene: Scene) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_every_fault_ends_as_its_text_says(folder: Path) -> None:
-    with demo_on_a_terminal():
-        scene = Scene(layout_in(folder))
-        for name, ending in ENDINGS.items():
-            before, after, ranks = scene.deployment(), scene.last_event(), pids(scene)
-            known = len(outages(scene))
-            text, position = shown(name), 0
-            for words in ending.told:
-                position = text.find(words, position) + 1
-                assert position, f"{name}: {words!r} is missing or out of order in {text}"
-            kinds = {event["kind"] for event in since(scene, after)}
-            assert ending.came <= kinds, f"{name}: {kinds}"
-            assert not ending.never & kinds, f"{name}: {kinds}"
-            now = scene.deployment()
-            assert now["serving"], f"{name}: {now['sentence']}"
-            assert now["generation"] == before["generation"] + ending.starts, name
-            assert (pids(scene) == ranks) is ending.ranks_live_on, name
-            assert now["restart_pending"] is ending.pending, name
-            assert scene.ask("Who are you?"), name
-            records = [(one["starts"], one["answered"]) for one in outages(scene)[known:]]
-            assert records == ([(ending.starts, now["generation"])] if ending.starts and ending.missed else []), name
-        assert "demo is serving" in shown("heal")
-        assert not scene.deployment()["restart_pending"], "heal takes the edit back"
-        rows = scene.api.post("/api/v1/deployments/demo/checks", {})["checks"]
-        assert [row for row in rows if row["code"] == "stray" and row["status"] != "ok"] == [], "its own ranks are none"
+def test_every_fault_ends_as_its_text_says(scene: Scene) -> None:
+    for name, ending in ENDINGS.items():
+        before, after, ranks = scene.deployment(), scene.last_event(), pids(scene)
+        known = len(outages(scene))
+        text, position = shown(name), 0
+        for words in ending.told:
+            position = text.find(words, position) + 1
+            assert position, f"{name}: {words!r} is missing or out of order in {text}"
+        kinds = {event["kind"] for event in since(scene, after)}
+        assert ending.came <= kinds, f"{name}: {kinds}"
+        assert not ending.never & kinds, f"{name}: {kinds}"
+        now = scene.deployment()
+        assert now["serving"], f"{name}: {now['sentence']}"
+        assert now["generation"] == before["generation"] + ending.starts, name
+        assert (pids(scene) == ranks) is ending.ranks_live_on, name
+        assert now["restart_pending"] is ending.pending, name
+        assert scene.ask("Who are you?"), name
+        records = [(one["starts"], one["answered"]) for one in outages(scene)[known:]]
+        assert records == ([(ending.starts, now["generation"])] if ending.starts and ending.missed else []), name
+    assert "demo is serving" in shown("heal")
+    assert not scene.deployment()["restart_pending"], "heal takes the edit back"
+    rows = scene.api.post("/api/v1/deployments/demo/checks", {})["checks"]
+    assert [row for row in rows if row["code"] == "stray" and row["status"] != "ok"] == [], "its own ranks are none"
 
 
-def test_exit127_is_held_until_it_is_healed(folder: Path) -> None:
-    with demo_on_a_terminal():
-        scene = Scene(layout_in(folder))
-        text = shown("exit127")
-        assert "demo is NOT serving, held: " in text
-        assert scene.deployment()["hold"] is not None
-        refused = run("fault", "kill-worker")
-        assert (refused.returncode, "fault heal" in refused.stderr) == (1, True)
-        assert "demo is serving" in shown("heal")
-        assert scene.deployment()["hold"] is None
-        assert "serving already" in shown("heal")
+@pytest.mark.slow
+def test_exit127_is_held_until_it_is_healed(scene: Scene) -> None:
+    text = shown("exit127")
+    assert "demo is NOT serving, held: " in text
+    assert scene.deployment()["hold"] is not None
+    refused = run("fault", "kill-worker")
+    assert (refused.returncode, "fault heal" in refused.stderr) == (1, True)
+    assert "demo is serving" in shown("heal")
+    assert scene.deployment()["hold"] is None
+    assert "serving already" in shown("heal")
 
 
-def test_heal_starts_what_a_person_has_stopped(folder: Path) -> None:
-    with demo_on_a_terminal():
-        scene = Scene(layout_in(folder))
-        scene.operate("stop", "a test")
-        assert "demo is serving" in shown("heal")
+@pytest.mark.slow
+def test_heal_starts_what_a_person_has_stopped(scene: Scene) -> None:
+    scene.operate("stop", "a test")
+    assert "demo is serving" in shown("heal")

@@ -15,6 +15,8 @@ import pytest
 from sparkd.demo import stand as stands
 from sparkd.demo.stand import Stand, stand
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-planted-0123456789"
 HERE = Path(__file__).parent
 

@@ -16,6 +16,8 @@ from sparkd.demo.layout import DEFAULT_PORT
 
 from .demo_world import SPARKD, STORY_S, run
 
+pytestmark = pytest.mark.slow
+
 
 def bare(**more: str) -> dict[str, str]:
     """An environment with next to nothing in it."""

@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from .demo_world import Terminal, demo_on_a_terminal
+
+pytestmark = pytest.mark.slow
 
 DIGITS = "9" * 5000
 PRINTED = (

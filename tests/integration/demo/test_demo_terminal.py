@@ -8,9 +8,13 @@ import re
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 from sparkd.demo.cli import FAULT_NAMES
 
 from .demo_world import Terminal, demo_on_a_terminal, processes, run
+
+pytestmark = pytest.mark.slow
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 CONTROL = re.compile(r"\x1b\[[0-9;]*[a-zA-Z]")
@@ -64,7 +68,6 @@ def test_what_it_says_fits_a_narrow_terminal(folder: Path) -> None:
 
 
 def test_no_colours_where_nobody_wants_them(folder: Path) -> None:
-    assert not CONTROL.search(run("--once").stdout)
     demo = Terminal("demo", "--once", env={"NO_COLOR": "1"})
     assert demo.end() == 0
     assert not COLOURS.search(demo.text)

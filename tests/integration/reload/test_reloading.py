@@ -45,6 +45,8 @@ from sparkd.runtimes.docker import DockerRuntime
 
 from ..waiting import until
 
+pytestmark = pytest.mark.slow
+
 CLUSTER = """\
 cluster: desk
 nodes:

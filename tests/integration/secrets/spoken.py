@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import json
 import re
 import shlex
 import urllib.parse
+from collections.abc import Iterator
 
 
 def lines(name: str, secret: str) -> list[str]:
@@ -42,25 +44,37 @@ def lower_escapes(text: str) -> str:
 
 def found_in(data: bytes, secret: str) -> list[str]:
     """How the secret stands in these bytes: as it is, once the escapes of JSON, Python and addresses are undone, in base64."""
-    found = []
+    texts, words = readings(data)
+    found = [how for text, how in texts.items() if secret in text]
+    wanted = secret.encode()
+    return found + [f"in base64: {word.decode()}" for word, plain in words if wanted in plain]
+
+
+@functools.lru_cache(maxsize=1)
+def readings(data: bytes) -> tuple[dict[str, str], list[tuple[bytes, bytes]]]:
+    """(every text that these bytes may be taken for, once, and how; every word that may be base64, and what it then says)"""
     as_it_is = data.decode("utf-8", "replace")
-    texts = {"as it is": as_it_is, "as a shell's word": as_it_is.replace("'\"'\"'", "'")}
+    texts = {as_it_is.replace("'\"'\"'", "'"): "as a shell's word", as_it_is: "as it is"}
+    newest = dict(texts)
     for _ in range(3):  # JSON in JSON in a database
-        last = list(texts.items())
-        for how, text in last:
-            texts[f"{how}, unescaped"] = unescaped(text)
-            texts[f"{how}, unquoted"] = urllib.parse.unquote_plus(text)
-        if len(texts) > 20:
-            break
-    found += [how for how, text in texts.items() if secret in text]
-    for word in re.findall(rb"[A-Za-z0-9+/_-]{8,}", data):
-        plain = word.replace(b"-", b"+").replace(b"_", b"/")
-        for start in range(4):
-            part = plain[start:]
-            part = part[:-1] if len(part) % 4 == 1 else part
-            if secret.encode() in binascii.a2b_base64(part + b"=="):
-                found.append(f"in base64: {word.decode()}")
-    return found
+        undone = [(unescaped(text), f"{how}, unescaped") for text, how in newest.items()]
+        undone += [(urllib.parse.unquote_plus(text), f"{how}, unquoted") for text, how in newest.items()]
+        newest = {text: how for text, how in undone if text not in texts}
+        texts.update(newest)
+    return texts, [(word, plain) for word in _words(data) for plain in _decoded(word)]
+
+
+def _words(data: bytes) -> set[bytes]:
+    return set(re.findall(rb"[A-Za-z0-9+/_-]{8,}", data))
+
+
+def _decoded(word: bytes) -> Iterator[bytes]:
+    """From each of four places on, for nobody says where it begins."""
+    plain = word.replace(b"-", b"+").replace(b"_", b"/")
+    for start in range(4):
+        part = plain[start:]
+        part = part[:-1] if len(part) % 4 == 1 else part
+        yield binascii.a2b_base64(part + b"==")
 
 
 def unescaped(text: str) -> str:

@@ -72,6 +72,7 @@ def test_the_search_finds_every_way_in_which_they_are_spoken() -> None:
         assert [line for line in lines(name, value) if not found_in(line.encode(), value)] == []
 
 
+@pytest.mark.slow
 def test_no_secret_is_in_anything_that_is_kept_or_shown(talking: Talking) -> None:
     talking.ctl("start", "--yes")
     talking.until("the first generation has failed", lambda: talking.reached("failed"), PATIENCE_S)

@@ -78,6 +78,7 @@ def test_growth_of_a_steady_climb_is_found_and_of_a_plateau_is_none() -> None:
     assert per_day(warm) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_every_benchmark_runs_in_a_minute(tmp_path: Path) -> None:
     """Whether it fits the targets is for `make bench` to say: no timing fails CI."""
