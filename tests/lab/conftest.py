@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .driver import Daemon
+from .driver import Daemon, on_clean_nodes
 from .nodes import Lab
 
 
@@ -57,30 +57,21 @@ def cluster(lab: Lab) -> Lab:
     return lab
 
 
-def _daemon(lab: Lab, real: bool) -> Daemon:
-    lab.reset()
-    lab.install()
-    daemon = Daemon(lab, real=real)
-    daemon.configure()
-    daemon.up()
-    return daemon
-
-
 @pytest.fixture
 def fast(lab: Lab) -> Daemon:
     """sparkd with the simulated engine on clean nodes; nothing of the deployment runs yet."""
-    return _daemon(lab, real=False)
+    return on_clean_nodes(lab)
 
 
 @pytest.fixture(scope="module")
 def real(lab: Lab) -> Daemon:
     """sparkd with real vLLM on clean nodes, one group for the whole module: a start takes a minute."""
-    return _daemon(lab, real=True)
+    return on_clean_nodes(lab, real=True)
 
 
 @pytest.fixture(scope="module")
 def _serving(lab: Lab) -> Daemon:
-    daemon = _daemon(lab, real=False)
+    daemon = on_clean_nodes(lab)
     daemon.start()
     return daemon
 

@@ -295,6 +295,16 @@ class Daemon:
         return dict(json.loads(self.head.run(argv, timeout_s=timeout_s + 10).stdout))
 
 
+def on_clean_nodes(lab: Lab, real: bool = False) -> Daemon:
+    """sparkd on nodes that were made clean; nothing of its deployment runs yet."""
+    lab.reset()
+    lab.install()
+    daemon = Daemon(lab, real=real)
+    daemon.configure()
+    daemon.up()
+    return daemon
+
+
 def audit(events: list[Json]) -> None:
     """The journal auditor: for every restart in these events, the earlier generation was verified gone before anything of the
     next one was started, no generation was begun twice, and generations only grow."""

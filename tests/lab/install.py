@@ -32,23 +32,23 @@ def install(nodes: Sequence[Node], wheel: Path | None = None) -> None:
     built = wheel or build_wheel()
     wanted = hashlib.sha256(built.read_bytes() + source_hash(REPO / "deploy").encode()).hexdigest()
     head = nodes[0]
-    for node in nodes:
-        if node.run(["cat", _STAMP], check=False).stdout == wanted:
-            continue
+    stale = [node for node in nodes if node.run(["cat", _STAMP], check=False).stdout != wanted]
+    for node in stale:
         with step(f"installing sparkd on {node.name}"):
             if node is head:
                 _install_wheel(node, built)
             _install_sources(node)
             _install_units(node, node is head)
             node.write("/etc/sparkd/node.json", json.dumps(NODE_CONFIG, indent=1) + "\n")
-            node.write(_STAMP, wanted)
-    _trust(head, nodes[1:])
+    if stale:
+        _trust(head, nodes[1:])
+    for node in stale:
+        node.write(_STAMP, wanted)
 
 
 def configure(head: Node, files: Mapping[str, str]) -> None:
     """Replaces sparkd.yaml and deployments/ on the head by `files` (path under /etc/sparkd -> text)."""
-    head.run(["rm", "-rf", "/etc/sparkd/sparkd.yaml", "/etc/sparkd/deployments"])
-    head.run(["mkdir", "-p", "/etc/sparkd/deployments"])
+    head.run(["sh", "-c", "cd /etc/sparkd && rm -rf sparkd.yaml deployments && mkdir deployments"])
     for path, text in files.items():
         head.write(f"/etc/sparkd/{path}", text)
 

@@ -20,6 +20,7 @@ from .layout import ASSETS, ENGINE_IMAGE, FABRIC, MANAGEMENT, MANAGEMENT_LINK, P
 
 _RECIPE = "io.sparkd-lab.recipe"
 BOOT_DEADLINE_S = 90.0
+_WRITE = 'install -D -m "$1" /dev/stdin "$2.new" && mv "$2.new" "$2"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,7 @@ class Node:
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
         """Writes a root-owned file, its folders made, in one rename."""
-        self.run(["install", "-D", "-m", f"{mode:o}", "/dev/stdin", f"{path}.new"], input=text)
-        self.run(["mv", f"{path}.new", path])
+        self.run(["sh", "-c", _WRITE, "sh", f"{mode:o}", path], input=text)
 
     def add_user(self, name: str) -> None:
         """A person with a home, unless there is one by that name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .driver import Daemon, audit, overlaps
+from .driver import NAME, Daemon, audit, overlaps
 from .faults import freeze, kill
 
 WAYS = ("exit-0", "exit-137", "docker-kill", "docker-rm")
@@ -53,3 +53,16 @@ def test_a_widow_is_found_when_only_its_head_is_gone(serving: Daemon) -> None:
     serving.wait_serving(after=before["generation"])
     leftover = serving.worker.run(["pgrep", "-c", "-f", "^VLLM::Worker"], check=False).stdout.strip()
     assert leftover == "1", "the widowed worker of the earlier generation is still there"
+
+
+def test_metrics_follow_a_group_restart(serving: Daemon) -> None:
+    before = serving.wait_serving()
+    kill(serving.worker, serving.engine_pid(1))
+    serving.wait_serving(after=before["generation"])
+    page = serving.head.run(["curl", "-sS", "-m", "5", "http://127.0.0.1:9477/metrics"]).stdout
+    assert f'sparkd_deployment_serving{{deployment="{NAME}"}} 1.0' in page
+    assert f'sparkd_group_starts_total{{cause="crash",deployment="{NAME}"}}' in page
+    ready = serving.head.run(
+        ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", f"http://127.0.0.1:9477/ready/{NAME}"]
+    )
+    assert ready.stdout == "200"

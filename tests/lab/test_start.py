@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import json
 
-from .driver import NAME, SPARKD, Daemon, audit
+import pytest
+
+from .driver import NAME, SPARKD, Daemon, audit, on_clean_nodes
+from .nodes import Lab
 
 
-def test_start_ends_serving_and_says_so(fast: Daemon) -> None:
-    done = fast.ctl("start", NAME, "--wait", "--timeout", "60", timeout_s=90)
+@pytest.fixture(scope="module")
+def started(lab: Lab) -> Daemon:
+    """The group after `ctl start --wait`, for whoever only looks at it."""
+    daemon = on_clean_nodes(lab)
+    done = daemon.ctl("start", NAME, "--wait", "--timeout", "60", timeout_s=90)
     assert done.returncode == 0
-    one = fast.one()
+    return daemon
+
+
+def test_start_ends_serving_and_says_so(started: Daemon) -> None:
+    one = started.one()
     assert (one["phase"], one["serving"], one["generation"]) == ("serve", True, 1)
     assert [(rank["node"], rank["state"]) for rank in one["ranks"]] == [("spark1", "up"), ("spark2", "up")]
-    assert fast.complete()["choices"][0]["message"]["content"]
+    assert started.complete()["choices"][0]["message"]["content"]
     for rank in (0, 1):
-        assert fast.label(rank, "generation") == "1"
-        assert fast.label(rank, "rank") == str(rank)
-    audit(fast.history())
+        assert started.label(rank, "generation") == "1"
+        assert started.label(rank, "rank") == str(rank)
+    audit(started.history())
 
 
-def test_what_runs_is_what_render_says(fast: Daemon) -> None:
-    fast.start()
-    rendered = json.loads(fast.head.run([SPARKD, "render", NAME, "--format", "json"]).stdout)
+def test_what_runs_is_what_render_says(started: Daemon) -> None:
+    rendered = json.loads(started.head.run([SPARKD, "render", NAME, "--format", "json"]).stdout)
     for rank in rendered["ranks"]:
-        node = fast.lab[rank["node"]]
-        inspected = json.loads(node.docker("inspect", fast.container(rank["rank"])).stdout)[0]
+        node = started.lab[rank["node"]]
+        inspected = json.loads(node.docker("inspect", started.container(rank["rank"])).stdout)[0]
         assert inspected["Config"]["Cmd"] == rank["argv"]
         live = dict(pair.split("=", 1) for pair in inspected["Config"]["Env"])
         wanted = rank["env"]

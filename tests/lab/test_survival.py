@@ -90,16 +90,6 @@ def test_a_second_sparkd_on_the_same_state_exits_7(serving: Daemon) -> None:
     assert serving.one()["serving"]
 
 
-def test_bad_configuration_exits_2_with_every_problem(fast: Daemon) -> None:
-    fast.head.run(["systemctl", "stop", "sparkd.service"])
-    bad = "cluster: lab\nnodes: {spark1: {address: local}}\npolicy: {period: 0, nonsense: 1}\n"
-    fast.configure({"sparkd.yaml": bad, "deployments/broken.yaml": "name: x\nengine: vlm\n"})
-    done = fast.head.run(["/opt/sparkd/bin/sparkd", "run", "--config", "/etc/sparkd"], check=False)
-    assert done.returncode == 2
-    for expected in ("sparkd.yaml:3", "nonsense", "period", "broken.yaml"):
-        assert expected in done.stderr, done.stderr
-
-
 def test_one_broken_deployment_file_is_held_alone(serving: Daemon) -> None:
     before = serving.wait_serving()
     serving.head.write("/etc/sparkd/deployments/broken.yaml", "name: broken\nengine: vllm\nnodes: [spark9]\n")
@@ -114,13 +104,6 @@ def test_one_broken_deployment_file_is_held_alone(serving: Daemon) -> None:
         serving.head.run(["systemctl", "restart", "sparkd.service"])
 
 
-def test_without_a_daemon_ctl_exits_3_and_says_what_to_do(fast: Daemon) -> None:
-    fast.head.run(["systemctl", "stop", "sparkd.service"])
-    done = fast.ctl("status", check=False)
-    assert done.returncode == 3
-    assert "systemctl" in done.stderr
-
-
 def test_another_owner_is_refused_by_the_node_service(serving: Daemon) -> None:
     serving.wait_serving()
     request = json.dumps(
@@ -133,3 +116,23 @@ def test_another_owner_is_refused_by_the_node_service(serving: Daemon) -> None:
     answer = json.loads(serving.worker.run(["python3", "-c", script, request]).stdout)
     assert answer["ok"] is False
     assert answer["code"] == "owner"
+
+
+# Last, for the nodes are made clean for them.
+
+
+def test_bad_configuration_exits_2_with_every_problem(fast: Daemon) -> None:
+    fast.head.run(["systemctl", "stop", "sparkd.service"])
+    bad = "cluster: lab\nnodes: {spark1: {address: local}}\npolicy: {period: 0, nonsense: 1}\n"
+    fast.configure({"sparkd.yaml": bad, "deployments/broken.yaml": "name: x\nengine: vlm\n"})
+    done = fast.head.run(["/opt/sparkd/bin/sparkd", "run", "--config", "/etc/sparkd"], check=False)
+    assert done.returncode == 2
+    for expected in ("sparkd.yaml:3", "nonsense", "period", "broken.yaml"):
+        assert expected in done.stderr, done.stderr
+
+
+def test_without_a_daemon_ctl_exits_3_and_says_what_to_do(fast: Daemon) -> None:
+    fast.head.run(["systemctl", "stop", "sparkd.service"])
+    done = fast.ctl("status", check=False)
+    assert done.returncode == 3
+    assert "systemctl" in done.stderr

@@ -58,19 +58,6 @@ def test_the_webhook_hears_once_of_down_and_once_of_recovered(hooked: Daemon) ->
     hooked.head.run(["systemctl", "stop", "hook-receiver.service"], check=False)
 
 
-def test_metrics_follow_a_group_restart(serving: Daemon) -> None:
-    before = serving.wait_serving()
-    kill(serving.worker, serving.engine_pid(1))
-    serving.wait_serving(after=before["generation"])
-    page = serving.head.run(["curl", "-sS", "-m", "5", "http://127.0.0.1:9477/metrics"]).stdout
-    assert f'sparkd_deployment_serving{{deployment="{NAME}"}} 1.0' in page
-    assert f'sparkd_group_starts_total{{cause="crash",deployment="{NAME}"}}' in page
-    ready = serving.head.run(
-        ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", f"http://127.0.0.1:9477/ready/{NAME}"]
-    )
-    assert ready.stdout == "200"
-
-
 SCRAPE = """\
 global: {scrape_interval: 1s, evaluation_interval: 1s}
 scrape_configs:
