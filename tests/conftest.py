@@ -8,6 +8,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+import structlog
 from xdist.scheduler import LoadScopeScheduling
 
 # A test run started in the background of a shell ignores SIGINT, and so would every program that its tests start.
@@ -15,6 +16,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Nor is the width of the tester's terminal, which `-n 2` hands on, that of a program on a terminal of a test's own.
 os.environ.pop("COLUMNS", None)
 os.environ.pop("LINES", None)
+# By itself structlog draws a traceback with frames and the values of all variables, which takes seconds.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 
 @pytest.fixture(scope="session")

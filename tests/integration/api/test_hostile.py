@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import resource
+import select
 import shutil
 import socket
 import subprocess
@@ -240,12 +241,20 @@ async def test_an_expectation_of_the_unknown_is_refused_like_everything_else(pat
         assert place.daemon.asked == []
 
 
+def patient_read(connection: socket.socket) -> bytes:
+    """What comes first; the caller sends nothing before."""
+    select.select([connection], [], [], 10)
+    return connection.recv(1 << 16)
+
+
 async def test_a_client_that_waits_for_100_continue_gets_it() -> None:
     ask = (
         b"POST /api/v1/deployments/qwen/stop HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n"
     )
     async with running() as place, raw(place, 1, ask + b"Expect: 100-Continue\r\n\r\n") as [one]:
-        said = await ended(one)
+        said = await anyio.to_thread.run_sync(patient_read, one)
+        one.sendall(b"{}")
+        said += await ended(one)
         assert said.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 403 ")
         assert b"read only" in said
 
