@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from sparkd.background.known_good_store import KEPT, MOST_READ, NotRead, Record,
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.values import NotJson
 from sparkd.fleet import load_config
+from sparkd.importers import child
 
 FORM = RankForm(
     rank=0,
@@ -45,6 +49,19 @@ def record(generation: int, **changes: object) -> Record:
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def read_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child's work without the child, whose start takes a second of the processor; other tests here have both."""
+
+    async def answer(module: str, files: Sequence[str], _: str) -> bytearray:
+        assert module == child.__name__
+        with redirect_stdout(io.StringIO()) as said:
+            child.main([*files])
+        return bytearray(said.getvalue(), "ascii")
+
+    monkeypatch.setattr(load_config, "_answer", answer)
+
+
 async def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     measured = {"decode_tokens_per_second": {"warm": 44.5, "cold": 32.0}, "acceptance": [0.89, 0.63]}
     written = record(12, measured=measured, note="after the update: 44 tok/s", pinned=True)
@@ -72,6 +89,7 @@ async def test_a_file_that_a_person_put_back_counts(tmp_path: Path) -> None:
     assert await store.records("demo") == ()
 
 
+@pytest.mark.usefixtures("read_here")
 @pytest.mark.parametrize("text", ["", "- a list\n", "schema: 1\nkind: known-good\nranks: 3\n", "{[", "\0"])
 async def test_a_bad_file_costs_itself_alone(tmp_path: Path, text: str) -> None:
     store = Store(tmp_path)
@@ -81,6 +99,7 @@ async def test_a_bad_file_costs_itself_alone(tmp_path: Path, text: str) -> None:
     assert [one.generation for one in await store.records("demo")] == [3]
 
 
+@pytest.mark.usefixtures("read_here")
 async def test_the_newest_is_the_reference_until_a_person_blesses_one(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert await store.reference("demo") is None
@@ -94,6 +113,7 @@ async def test_the_newest_is_the_reference_until_a_person_blesses_one(tmp_path: 
     assert [one.generation for one in await store.records("demo") if one.pinned] == [10]
 
 
+@pytest.mark.usefixtures("read_here")
 async def test_old_records_go_and_blessed_ones_stay(tmp_path: Path) -> None:
     store = Store(tmp_path)
     await store.write(record(1, pinned=True), "name: demo\n")
@@ -119,6 +139,7 @@ ODD = {
 }
 
 
+@pytest.mark.usefixtures("read_here")
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD)
 async def test_whatever_a_process_is_given_can_be_read_again(tmp_path: Path, text: str) -> None:
     form = replace(
@@ -154,6 +175,7 @@ async def unusable(store: Store) -> dict[int, str]:
 @pytest.mark.parametrize(
     "rank", ["program: 5", "program: [[a]]", "image: [1]", "image_id: {a: 1}", "engine: 7", "model: [x]", "node: 1"]
 )
+@pytest.mark.usefixtures("read_here")
 async def test_a_file_of_other_shapes_is_told_with_its_reason(tmp_path: Path, rank: str) -> None:
     store = Store(tmp_path)
     path = await store.write(record(3))
