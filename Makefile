@@ -16,7 +16,7 @@ help:
 	@echo "make demo      the whole daemon on two local nodes with a simulated engine: a fault, a recovery"
 	@echo "make test      every test; as root with the two-node lab (real systemd, sshd, dockerd, vLLM)"
 	@echo "make test-fast what needs neither root nor the lab, in three minutes: it leaves out what is marked slow (the demo as"
-	@echo "               a person starts it, reloads of a whole daemon, planted secrets, the long simulation, the benchmarks)"
+	@echo "               a person starts it, reloads of a whole daemon, planted secrets, simulations, benchmarks, completion in shells)"
 	@echo "make lint      ruff, mypy --strict, import contracts"
 	@echo "make lab       start the lab and leave it running (root); make lab-down removes it"
 	@echo "make bench     measure what docs/architecture.md promises, as a table and bench-results.json"

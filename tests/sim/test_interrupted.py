@@ -113,6 +113,7 @@ def die_at(driver: Driver, *points: int) -> list[str]:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
 @pytest.mark.parametrize("late_s", [None, 1.0, 12.0, 17.0, 24.0], ids=lambda one: f"docker_late_{one}")
+@pytest.mark.slow
 def test_cut_anywhere_it_ends_as_wanted(scenario: Callable[[], Driver], late_s: float | None) -> None:
     whole = scenario()
     begun = GENERATIONS.get(scenario, 2)

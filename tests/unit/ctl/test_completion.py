@@ -65,6 +65,7 @@ def ask(shell: str, typed: str, socket: str) -> set[str]:
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(("typed", "offered"), CASES, ids=[typed for typed, _ in CASES])
+@pytest.mark.slow
 def test_a_shell_completes_what_is_being_typed(shell: str, typed: str, offered: set[str]) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
