@@ -12,6 +12,7 @@ from check_world import CLUSTER, DEPLOYMENT, NODES, view
 from click.testing import CliRunner
 
 import sparkd.checks
+from sparkd.engines.tables import Tables
 
 MADE_UP = Path(__file__).with_name("made_up")
 
@@ -28,6 +29,9 @@ class Elsewhere:
         from sparkd.background.parser_interview import Told
 
         return Told(None)
+
+    def tables(self) -> Tables:
+        return Tables({})
 
 
 def found() -> Any:
