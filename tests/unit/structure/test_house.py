@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,18 @@ def test_functions_are_short_or_say_why() -> None:
         if count > MOST_OF_A_FUNCTION
     }
     assert long == set(LONGER_FUNCTIONS)
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_the_guides_name_files_that_are_there(page: str) -> None:
+    """`x/y.py` is inside of the package unless it begins with another folder."""
+    named = set(re.findall(r"`([\w/.-]+\.(?:py|toml|md|json))`", (SPARKD.parent / page).read_text("utf-8")))
+    made_up = {name for name in named if "NAME" in name}
+    assert len(named - made_up) > 0
+    assert not {one for one in named - made_up if not (SPARKD / one).exists() and not (SPARKD.parent / one).exists()}
+
+
+def test_the_first_page_of_decide_names_every_part_of_it() -> None:
+    parts = {path.stem for path in (SPARKD / "decide").glob("*.py")} - {"__init__"}
+    said = (SPARKD / "decide" / "__init__.py").read_text("utf-8")
+    assert parts == {line.split()[0] for line in said.splitlines() if "  " in line.strip()} | {"where_to_ask"}
