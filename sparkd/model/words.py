@@ -50,6 +50,7 @@ def stopped(text: str) -> str:
 AWAITED = {
     "image": "{node} has its image",
     "mount": "what it mounts is there on {node}",
+    "device": "the device that it needs is there on {node}",
     "path": "its command and its folders are there on {node}",
     "user": "its user exists on {node}",
     "port": "its port on {node} is free",
