@@ -14,6 +14,7 @@ from sparkd.background.checks_runner import Checker
 from sparkd.background.parser_interview import Told
 from sparkd.base import clock
 from sparkd.checks.shared.scene import Check, Scene
+from sparkd.engines.tables import SHIPPED, Tables
 from sparkd.facts.engines import ENGINES
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State
@@ -79,6 +80,9 @@ class Survey:
 
     async def told(self, deployment: object) -> Told:
         return Told(None, "not asked")
+
+    def tables(self) -> Tables:
+        return SHIPPED
 
 
 async def test_a_run_that_began_before_a_restart_and_ends_after_it_is_made_again() -> None:
