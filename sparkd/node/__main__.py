@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from typing import NoReturn, Optional, Sequence
+from typing import Optional, Sequence
 
 from sparkd.node import boot_memory, config, log, node
 from sparkd.node.server import Server
@@ -29,20 +29,29 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
         log.error(f"read_file is off until this is mended: {settings.problem}")
     if options.state_dir:
         settings = settings._replace(state_dir=os.path.abspath(options.state_dir))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+    ends = _told_to_end()
     listener = _passed() or _bound(options.socket)
     try:
         this = node.this(settings)
         boot_memory.record(settings.state_dir, this.boot)
-        Server(this).serve(listener)
+        Server(this).serve(listener, ends)
     finally:
         if options.socket:
             os.unlink(options.socket)
 
 
-def _end(number: int, frame: object) -> NoReturn:
-    raise SystemExit(0)
+def _told_to_end() -> socket.socket:
+    """Can be read from once SIGTERM or SIGINT has come, on whichever thread.
+
+    The kernel may hand a signal to a thread that serves a connection. A handler that raises would then wait for the main
+    thread, which waits in accept(): such a service was ended by systemd's SIGKILL a minute later.
+    """
+    ends, wake = socket.socketpair()
+    wake.setblocking(False)
+    signal.set_wakeup_fd(wake.detach(), warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: None)
+    return ends
 
 
 def _passed() -> Optional[socket.socket]:
@@ -50,9 +59,7 @@ def _passed() -> Optional[socket.socket]:
     if os.environ.pop("LISTEN_PID", None) != str(os.getpid()) or os.environ.pop("LISTEN_FDS", None) != "1":
         return None
     os.set_inheritable(FIRST_PASSED_DESCRIPTOR, False)
-    listener = socket.socket(fileno=FIRST_PASSED_DESCRIPTOR)
-    listener.setblocking(True)
-    return listener
+    return socket.socket(fileno=FIRST_PASSED_DESCRIPTOR)
 
 
 def _bound(path: Optional[str]) -> socket.socket:

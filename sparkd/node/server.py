@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import queue
+import select
 import socket
 import threading
 import time
@@ -41,11 +42,17 @@ class Server:
         self._waiting: dict[socket.socket, float] = {}
         """Connections without a request in work -> since when. Whoever takes one out of it decides its fate."""
 
-    def serve(self, listener: socket.socket) -> None:
-        """Never returns; a signal handler ends it by raising."""
-        while True:
+    def serve(self, listener: socket.socket, ends: socket.socket) -> None:
+        """Until there is something to read from `ends`."""
+        listener.setblocking(False)
+        poll = select.poll()
+        poll.register(listener, select.POLLIN)
+        poll.register(ends, select.POLLIN)
+        while ends.fileno() not in dict(poll.poll()):
             try:
                 connection, _ = listener.accept()
+            except BlockingIOError:  # it went away before it was taken
+                continue
             except OSError as error:  # out of descriptors or memory: that passes, and asking again at once would spin
                 log.error(f"cannot accept a connection: {error}")
                 time.sleep(0.5)

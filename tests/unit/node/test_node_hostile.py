@@ -9,7 +9,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,42 +19,21 @@ from sparkd.node.server import Server
 from .service import OWNER, Connection, Service, wait_for
 
 
-class Ended(Exception):
-    """What ends a service's loop, which survives every OSError."""
-
-
-class Listener(socket.socket):
-    """One that can be told to end: accept() in another thread does not notice a close."""
-
-    ending = False
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        taken = super().accept()
-        if self.ending:
-            taken[0].close()
-            raise Ended
-        return taken
-
-
 @pytest.fixture
 def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The socket of a service in this process, in which silence is noticed soon."""
     monkeypatch.setattr(server, "GIVES_WAY_S", 0.2)
     path = tmp_path / "s"
-    with Listener(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+    ends, end = socket.socketpair()
+    with ends, end, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
         listener.listen(64)
         this = node.this(config.Config(state_dir=str(tmp_path / "state")))
 
-        def serve() -> None:
-            with pytest.raises(Ended):
-                Server(this).serve(listener)
-
-        serving = threading.Thread(target=serve, daemon=True)
+        serving = threading.Thread(target=Server(this).serve, args=(listener, ends), daemon=True)
         serving.start()
         yield path
-        listener.ending = True
-        Connection(path).__exit__()
+        end.send(b"x")
         serving.join(10)
         assert not serving.is_alive()
 

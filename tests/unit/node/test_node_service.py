@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import json
 import shutil
 import signal
@@ -305,3 +306,14 @@ def _answer(service: Service) -> dict[str, object]:
         except BrokenPipeError:  # refused already
             pass
         return connection.receive()
+
+
+def test_it_ends_at_once_also_when_the_signal_comes_to_another_of_its_threads(service: Service) -> None:
+    """The kernel chooses the thread. One that serves a connection cannot raise in the thread that waits for the next."""
+    assert service.process is not None
+    with service.connect() as held:
+        assert held.ask("hello")["ok"]
+        tasks = {int(task.name) for task in Path(f"/proc/{service.process.pid}/task").iterdir()} - {service.process.pid}
+        assert tasks
+        assert ctypes.CDLL(None).tgkill(service.process.pid, min(tasks), int(signal.SIGTERM)) == 0
+        assert service.process.wait(10) == 0
