@@ -1,4 +1,4 @@
-"""What systemd wants to hear, as datagrams to its socket (sd_notify), and how often it wants to hear from us."""
+"""What systemd wants to hear, as datagrams to its socket (sd_notify)."""
 
 from __future__ import annotations
 
@@ -31,11 +31,3 @@ def notify(**fields: str) -> bool:
 
 def _line(value: str) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in value).split())[:MAX_VALUE]
-
-
-def watchdog_period_s() -> float | None:
-    """How often to send WATCHDOG=1: half of what the unit allows (WatchdogSec). None where no watchdog waits for us."""
-    pid, usec = os.environ.get("WATCHDOG_PID", ""), os.environ.get("WATCHDOG_USEC", "")
-    if not usec.isdigit() or int(usec) == 0 or (pid and pid != str(os.getpid())):
-        return None
-    return int(usec) / 2e6

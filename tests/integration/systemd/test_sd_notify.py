@@ -56,22 +56,3 @@ def test_nobody_there_is_no_error(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert sd_notify.notify(READY="1") is False
     monkeypatch.delenv("NOTIFY_SOCKET")
     assert sd_notify.notify(READY="1") is False
-
-
-@pytest.mark.parametrize(
-    ("usec", "pid", "expected"),
-    [
-        ("90000000", "", 45.0),
-        ("90000000", "mine", 45.0),
-        ("90000000", "1", None),
-        ("0", "", None),
-        ("", "", None),
-        ("soon", "", None),
-    ],
-)
-def test_the_watchdog_is_fed_twice_in_its_time(
-    usec: str, pid: str, expected: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WATCHDOG_USEC", usec)
-    monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()) if pid == "mine" else pid)
-    assert sd_notify.watchdog_period_s() == expected
