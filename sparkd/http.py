@@ -26,20 +26,20 @@ from sparkd.base.streamed_answer import Answer, Failing, message
 from sparkd.base.streamed_answer import Completion as Completion
 
 PAGE = Bounds(total_bytes=2 * MIB, pieces=4096, line_bytes=2 * MIB)
-"""Of a page: those of vLLM have some 100 kB, and come in one chunk or a few."""
+"""For a page: those of vLLM have some 100 kB, and come in one chunk or a few."""
 STREAM = Bounds(total_bytes=8 * MIB, pieces=200_000, line_bytes=256 * 1024)
-"""Of a completion. A token comes as a chunk of two lines with 300 bytes, some kB with log probabilities: this is for
-thirty thousand of them, of which canaries and warm-ups ask for a few."""
+"""For a completion. A token is a chunk of two lines with 300 bytes, or some kB with log probabilities: this is room for
+thirty thousand tokens, and canaries and warm-ups ask for a few."""
 REFUSAL_BYTES = 64 * 1024
-"""Of the body of another status than 200; two MiB of JSON held up the loop for 0.1 s."""
+"""For the body of an answer whose status is not 200; two MiB of JSON held up the loop for 0.1 s."""
 READ_BYTES = 4096
 HEAD_BYTES = 16 * 1024
-"""Of one HTTP head, and of the line before each chunk; all that comes before a body is at most twice as long."""
+"""For one HTTP head, and for the line before each chunk; all that comes before a body is at most twice as long."""
 WIRE_BYTES = 4 * STREAM.total_bytes
-"""Of a body with HTTP's own marks between its chunks."""
+"""For a body with HTTP's own marks between its chunks."""
 
 UNAUTHORIZED = "HTTP 401"
-"""How the `why` of a completion begins that was refused for want of a key, or for another than the engine's."""
+"""The `why` of a completion begins so when the engine refused it for a missing or a wrong key."""
 
 _clients: RunVar[httpx.AsyncClient] = RunVar("sparkd.http.client")
 
@@ -48,7 +48,7 @@ _clients: RunVar[httpx.AsyncClient] = RunVar("sparkd.http.client")
 
 
 async def health(base_url: str, path: str, deadline_s: float) -> int | None:
-    """Status of GET `path`; None when the connection was refused: nobody listens.
+    """Status of GET `path`; None when the connection was refused: no process listens there.
 
     Raises Late when there was no answer in time, Unreachable when it could not be asked: neither means that the engine
     is dead.
@@ -70,7 +70,7 @@ async def metrics_text(base_url: str, path: str, deadline_s: float) -> str:
 
 
 async def page(base_url: str, path: str, deadline_s: float, token: str | None = None) -> tuple[int, str]:
-    """(status, text) of the page GET `path`. Raises Late or Unreachable as `health`."""
+    """GET `path` -> (status, text of the page). Raises Late or Unreachable as `health`."""
     with _as_host_errors(base_url), anyio.fail_after(deadline_s):
         async with _client().stream("GET", f"{base_url}{path}", headers=_bearer(token)) as response:
             return response.status_code, await _body(response)
@@ -154,7 +154,7 @@ class _Transport(httpx.AsyncHTTPTransport):
 
 
 class _Refused(Unreachable):
-    """Nobody listens on that port."""
+    """No process listens on that port."""
 
 
 @contextmanager
@@ -207,7 +207,7 @@ async def _read(url: str, body: Mapping[str, Any], token: str | None, answer: An
 
 
 async def _refusal(response: httpx.Response) -> str:
-    """The beginning of its body: whatever follows, its status is what was said."""
+    """The beginning of its body. Its status is the answer, whatever the rest of the body is."""
     return (await bounded_bytes.beginning(_raw(response), REFUSAL_BYTES)).decode("utf-8", "replace")
 
 

@@ -166,7 +166,7 @@ class Service(Protocol):
         ...
 
     async def check(self, name: str) -> Mapping[str, Any]:
-        """The same of a run made now. Raises Conflict while nothing can be checked."""
+        """Runs the checks now -> the same JSON object. Raises Conflict while nothing can be checked."""
         ...
 
     def drifts(self, name: str) -> Drifts:

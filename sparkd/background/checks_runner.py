@@ -62,7 +62,7 @@ class Checker:
     found: dict[str, Checked] = field(default_factory=dict)
     """Deployment -> the last run that ended; of what is there now is only what `current` gives."""
     boots: dict[str, tuple[str, Boots]] = field(default_factory=dict)
-    """Node -> which boot it was in, and what is known of how that came about; taken away by whoever tells it."""
+    """Node -> which boot it was in, and why it rebooted; the code that writes it into the history removes the entry."""
     _anew: set[str] = field(default_factory=set)
     """Deployments of whose engine more is known now than at their last run."""
     _running: dict[str, anyio.Event] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Checker:
             # A bug in one check must not keep a deployment from starting either.
             self.found[deployment.name] = checked or Checked(began, clock.now() - began, (BUG,), *of)
         finally:
-            # Also when whoever asked has gone away: others may wait.
+            # Also when the caller was cancelled: others may wait for this run.
             del self._running[deployment.name]
             ended.set()
             self.wake()

@@ -94,7 +94,7 @@ class Hearing:
             try:
                 status, text = await http.page(base_url(deployment, scene.cluster.nodes), path, HEAR_S / 2, token)
             except SparkdError:
-                return  # not up yet, or frozen: its state is other people's business
+                return  # not up yet, or frozen: the loop judges that, not this reader
             read = await bounded_bytes.parsed(partial(_page, engine, path), text) if status == 200 else {}
             if isinstance(read, Unread):
                 rest[f"its page {path}"] = read

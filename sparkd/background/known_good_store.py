@@ -259,7 +259,7 @@ def _fresh(path: Path) -> Path:
 
 
 def _fill(fresh: Path, text: str) -> None:
-    """On the disk, before it takes another's place: the power may go."""
+    """Writes the new file through to the disk before it replaces the old one: the power may go."""
     fresh.parent.mkdir(parents=True, exist_ok=True)
     with fresh.open("w", encoding="utf-8") as file:
         file.write(text)

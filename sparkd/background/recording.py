@@ -145,7 +145,7 @@ class Recording:
         """Keep it, unless it was kept by an earlier sparkd, or not all of it could be read. Raises NotRead."""
         name = deployment.name
         self._tried[name] = clock.now()
-        # A file that cannot be used is somebody's, too: of another version, or being mended.
+        # A file that cannot be used counts as kept: another version wrote it, or a person is mending it.
         if state.generation in await self.store.kept(name):
             self._done[name] = state.generation
         elif seen.whole:

@@ -1,7 +1,7 @@
-"""Bytes whose number others choose -> chunks and lines within bounds, read so that the loop is never held up for long.
+"""Bytes whose number another program chooses -> chunks and lines within bounds, read without holding up the loop.
 
 A step of the loop is what runs between two checkpoints. A library that holds a thousand chunks in a buffer hands them out
-without one, so it is made here, every few pieces. What is left to the size of one piece is bounded by that size.
+without a checkpoint, so one is made here every few pieces. The work on one piece is bounded by the size of a piece.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _parsers: RunVar[anyio.CapacityLimiter] = RunVar("sparkd.base.bounded_bytes.pars
 
 
 class TooMuch(Exception):
-    """More than is read of anybody; says of what."""
+    """Another program sent more than the bound; the text says what exceeds it."""
 
 
 class Steps:

@@ -1,8 +1,8 @@
-"""Files that people name to the daemon (secrets, tokens, keys, records) -> what is in them, soon, or an error that says why not.
+"""Files that people name to the daemon (secrets, tokens, keys, records) -> their content, soon, or an error that says why not.
 
-Read as the node service reads what others may have put there (`sparkd.node.regular`): regular files only, within a bound.
+Read as the node service reads files of other users (`sparkd.node.regular`): regular files only, within a bound.
 And in threads that may be left behind (`sparkd.node.patience`): on a dead mount even opening a file hangs, and the daemon
-has to go on for everybody else.
+has to go on with everything else.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where a bug of ours ends: in the log, and not in the loop or the thread that the work runs in.
 
-What others print may be odd without any bug; where reading it ends is in `unread`.
+Odd text of another program is no bug: reading it ends in `unread`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What somebody else said -> one line that can be shown, logged and written down."""
+"""Text of another program -> one line that can be shown, logged and stored."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ MAX_CLAUSE = 300
 
 
 def clause(said: object) -> str:
-    """What the other side said, as one line of at most 300 printable characters.
+    """What another program said, as one line of at most 300 printable characters.
 
-    It ends in a status, a log and on somebody's terminal: no escape sequence, no half character (which no disk and no
-    socket takes) and no megabytes may come along.
+    The line gets into a status, a log and a terminal. So it has no escape sequence, no half character (no disk and no
+    socket takes one) and no megabytes.
     """
     text = str(said)[: 4 * MAX_CLAUSE]
     line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
@@ -17,5 +17,5 @@ def clause(said: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """All of it on one line, in characters that every terminal, log and socket takes; what nobody sees as an escape."""
+    """All of it on one line, in characters that every terminal, log and socket takes; invisible ones become escapes."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -1,4 +1,4 @@
-"""The file that a secret's reference names -> its value, for the start of a rank and for whoever must never show it.
+"""The file that a secret's reference names -> its value, for the start of a rank and for the code that hides it.
 
 Everything that reads one comes here, so that what was ever handed out is known for as long as this sparkd lives: a secret
 that was changed since is still in the environment of the ranks that were started with it.

@@ -1,8 +1,7 @@
-"""Where the reading of what others print ends: a value, or why there is none. Nothing that one of them says ends the work on the
-others.
+"""Text of another program -> a value, or why there is none. Odd text of one never ends the work on the others.
 
-Readers are pure and raise ValueError alone (a FactError is one). Whatever else comes out of one is a bug of ours, logged with its
-trace once a kind, and told like any other value that could not be read.
+Readers are pure and raise ValueError alone (a FactError is one). Any other error is a bug of ours: it is logged with its
+trace, once a kind, and the value counts as one that could not be read.
 """
 
 from __future__ import annotations

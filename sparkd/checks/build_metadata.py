@@ -40,7 +40,7 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
 
 
 def values(text: str) -> dict[str, str]:
-    """The keys of such a file, of whatever depth."""
+    """The keys of such a file, at any depth."""
     return dict(_LINE.findall(text))
 
 

@@ -47,7 +47,7 @@ def _driver(node: str, state: GpuState) -> Iterator[Trouble]:
     else:
         # Third field report: the module was loaded and the tool said "No devices were found".
         text = f"the NVIDIA module {state.module} is loaded on {node}, but the driver has no usable GPU"
-        fix = f"on {node}: dmesg | grep NVRM; is the open kernel module installed, and of the version of the utilities?"
+        fix = f"on {node}: dmesg | grep NVRM; is the open kernel module installed, in the version of the utilities?"
         yield Trouble(node, text, fix, (f"nvidia-smi: {state.said}",), not_yet=True)
 
 

@@ -1,6 +1,7 @@
-"""The API of what runs: whoever reaches the node may use the model, unless it listens on loopback alone or wants a key.
+"""The API of a running engine: unless it listens on loopback alone or wants a key, every client may use the model.
 
-It is asked without one, as a stranger would. A start knows nothing of it yet: what does not run is not open.
+The check asks it without a key, as a stranger would. It finds nothing before a start: an engine that does not run is
+not open.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
             if ":" not in socket.local_ip
             else (f"[{socket.local_ip}]:{socket.local_port}")
         )
-        text = f"the API on {where} of {ask.node} answers without a key: whoever reaches that address may use the model"
+        text = f"the API on {where} of {ask.node} answers without a key: every client there may use the model"
         seen = (f"LISTEN {where}", f"GET {ask.path} without a key: HTTP 200")
         yield Trouble(ask.node, text, _fix(scene), seen, rank=0)
 

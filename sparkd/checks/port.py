@@ -1,4 +1,4 @@
-"""The ports that ranks open, each on its node: held by somebody who will not go by himself."""
+"""The ports that ranks open, each on its node: held by a process that will not end by itself."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _behind(view: NodeView, socket: Socket, owner: str) -> list[Container]:
 
 
 def _of_another(scene: Scene, use: PortUse, view: NodeView, socket: Socket, rank: Container) -> Trouble:
-    """Mild: where one deployment takes another's place, the other is stopped a moment before."""
+    """Mild: a deployment that replaces another one on its nodes starts a moment after the other is stopped."""
     goes = goes_by_itself(rank, view, scene.deployment.name)
     after = "sparkd ends it itself" if goes else "a start waits some seconds for it, then holds"
     text = f"the {use.what} port {use.port} on {view.name} is held by rank {rank.rank} of {rank.deployment}: {after}"

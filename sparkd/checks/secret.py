@@ -9,7 +9,7 @@ from sparkd.model.check import Level
 from sparkd.model.config import Deployment
 
 CODE = "secret"
-"""It asks the nodes for nothing: the files lie on the head, and whoever runs the checks has looked at them."""
+"""This check asks the nodes for nothing: the files lie on the head, and the runner of the checks has read them."""
 
 
 def evaluate(scene: Scene) -> Iterator[Trouble]:

@@ -47,7 +47,7 @@ class Following(Protocol):
         """Follow this text, which begins at that line of the file."""
 
     def words(self, words: Sequence[str], stdin: str | None = None) -> None:
-        """Follow one command, all expansions made."""
+        """Follow one command, after all expansions."""
 
     def inner(self, scope: Scope) -> Following:
         """A shell within this one."""

@@ -81,7 +81,7 @@ class Scope:
             return word
         home = self.vars.get("HOME")
         if not isinstance(home, str):
-            unknown("~", "~ is the home of whoever runs it")
+            unknown("~", "~ is the home of the user who runs it")
             return word
         return Word((Piece(home + first.text[1:], quoted=True), *word.pieces[1:]))
 

@@ -147,7 +147,7 @@ class Shell:
             self.world.missed.append(Gap(where=self.where, text="", why=f"what `{name}` runs is not followed"))
 
     def call(self, mark: str, body: Sequence[Command], positional: list[str]) -> None:
-        """A function of the script: its variables are those of the script. One that calls itself is followed once."""
+        """Follows a function of the script, with the variables of the script. One that calls itself is followed once."""
         if mark in self.entered or self.depth > DEPTH:
             return
         before, self.scope.positional = self.scope.positional, positional
@@ -194,7 +194,7 @@ class Shell:
         replace(self.inner(self.scope.child(positional)), file=name, line=0).run(text)
 
     def ssh(self, words: list[str], stdin: str | None) -> None:
-        """The other side joins the words with blanks and gives them to a shell: quotes go, one layer of them."""
+        """ssh joins the words with blanks, and a shell on the other side reads them: one layer of quotes goes."""
         words = list(words)
         while words and words[0].startswith("-"):
             option = words.pop(0)

@@ -142,7 +142,7 @@ def _flags_by(scene: Scene) -> str:
 
 
 def _heard(scene: Scene, unread: Collection[str]) -> Iterator[tuple[RankForm, dict[str, str]]]:
-    """With what of its words could not be read, and why."""
+    """What each running engine says of itself, as a form; and why other parts of it could not be read."""
     for rank, node in enumerate(scene.deployment.nodes):
         ours = running_by_mark(scene, node) if node in unread and node in scene.nodes else None
         words = scene.says.get((node, ours)) if ours is not None else None

@@ -39,7 +39,7 @@ def of_rank(scene: Scene, node: str) -> Found | None:
 
 
 def main_process(scene: Scene, node: str) -> Found | None | Unread:
-    """The same, for whoever asks about several ranks: what one of them was started with must not hide the others."""
+    """The same, for callers that ask about several ranks: Unread where the arguments of this one cannot be read."""
     return bounded(f"the main process of rank {scene.deployment.nodes.index(node)}", of_rank, scene, node)
 
 
@@ -63,7 +63,7 @@ def _engines(scene: Scene, node: str) -> Iterator[Found]:
 
 
 def _likeness(scene: Scene, one: Found, rank: int) -> int:
-    """How much of this deployment the engine has; 0 for one that is somebody else's."""
+    """How well the engine fits this deployment; 0 for an engine of another deployment."""
     deployment, flags = scene.deployment, one.arguments.flags
     marks = [(one.program.env or {}).get(name) for name in IDENTITY]
     if any(marks) or one.program.owner == unit_name(f"sparkd-{deployment.name}-{rank}"):

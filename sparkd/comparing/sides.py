@@ -16,7 +16,7 @@ from sparkd.drift.report import Drift
 
 
 def with_known(known: Side, seen: Seen, at: float, seconds: float) -> Drift:
-    """What runs (or would run next) against what ran when it worked."""
+    """Compares what runs (or would run next) with what ran when it worked."""
     side = beside(known, seen)
     return Drift(
         against=known.label,

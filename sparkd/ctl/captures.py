@@ -50,7 +50,7 @@ def show_list(api: Api, name: str | None, as_json: bool) -> int:
         last = found.captures[-1].generation
         say(f"See one with: `sparkd ctl logs {deployment.name} --generation {last}`. On the head: {found.folder}")
     else:
-        say(f"Nothing is saved of {deployment.name}: its logs are when it fails.")
+        say(f"Nothing is saved of {deployment.name}: its logs are saved when it fails.")
     return 0
 
 

@@ -101,7 +101,7 @@ def _next(found: Drift, against: str | None) -> Iterator[tuple[str, str]]:
 
 
 def _missing(found: Drift, term: Terminal) -> Iterator[str]:
-    """By what flags were read, what was compared instead, and which nodes could not be read at all."""
+    """Which table the flags were read with, which ranks do not run, and which nodes could not be read."""
     if found.flags_by:
         yield from (
             term.paint(line, "dim") for line in wrap(f"Flags were read by {clean(found.flags_by)}.", term.width)

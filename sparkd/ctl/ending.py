@@ -1,4 +1,4 @@
-"""Turns the way a verb ends into an exit code and a message: done, refused, interrupted, or nobody reads any more."""
+"""Turns the way a verb ends into an exit code and a message: done, refused, interrupted, or its reader has gone."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _into_nothing() -> None:
 
 
 def printable_output() -> None:
-    """LC_ALL=POSIX must not turn somebody's sentence into a traceback, nor must an output that the caller closed (`>&-`)."""
+    """Makes printing safe: neither LC_ALL=POSIX nor an output that the caller closed (`>&-`) ends in a traceback."""
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):

@@ -19,7 +19,7 @@ STUCK_S = 60.0
 
 
 def hash_weights(api: Api, deployment: str) -> None:
-    """Until all are hashed; whoever breaks it off ends it on the nodes too. Raises CtlError where nothing goes on."""
+    """Returns when all are hashed; ctrl-C ends it on the nodes too. Raises CtlError when it makes no progress."""
     line = ProgressLine(terminal(sys.stderr))
     moved, done = time.monotonic(), -1
     while True:

@@ -127,7 +127,7 @@ def roll_back(api: Api, name: str | None, generation: int | None, yes: bool, as_
     if now != found.deployment_file:
         _confirm(path, now or "", found.deployment_file, said, yes)
         if _text(path, again) != now:
-            raise NotConfirmed(f"{path} was changed by somebody else meanwhile, nothing was written", "ask again")
+            raise NotConfirmed(f"{path} was changed by another program meanwhile, nothing was written", "ask again")
         backup = _write(path, found.deployment_file, again)
     if as_json:
         print(json.dumps({"schema": 1, "deployment": found.deployment, "generation": found.generation,
@@ -156,7 +156,7 @@ def _confirm(path: Path, now: str, then: str, said: str, yes: bool) -> None:
     lines = difflib.unified_diff(now.splitlines(), then.splitlines(), str(path), said, lineterm="")
     term = terminal(sys.stderr)
     colours = {"+": "green", "-": "red"}
-    veil = BY_NAME  # what a secret's name holds is for the file alone, not for whoever looks at the screen
+    veil = BY_NAME  # the value of a secret belongs into the file alone, not on the screen
     lines = (veil.text(clean(line)) for line in lines)
     print("\n".join(term.paint(line, colours.get(line[:1], "")) for line in lines), file=sys.stderr)
     if yes:

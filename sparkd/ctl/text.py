@@ -156,7 +156,7 @@ def _listed(header: Sequence[str], row: Sequence[Cell], term: Terminal, indent: 
 
 
 def clean(line: str) -> str:
-    """A line of somebody else's log without what would move the cursor or colour the rest of the screen."""
+    """A line of another program without the characters that move the cursor or colour the rest of the screen."""
     if line.isprintable():
         return line
     import re  # log lines are rarely unprintable, and `ctl status` never gets here

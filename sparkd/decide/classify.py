@@ -104,7 +104,7 @@ def of_exit(container: Container) -> Kind:
 
 
 def of_refusal(outcome: Outcome, foreign: bool) -> Kind:
-    """Class of a start that Docker or the node refused. What is not known for certain is tried again.
+    """Class of a start that Docker or the node refused. A refusal of unknown cause is tried again.
 
     A name that is taken by a container of ours (not `foreign`) is a create of an earlier try that Docker finished late.
     """

@@ -238,7 +238,7 @@ def _after(watch: Watch, canary: Canary) -> Watch:
 
 
 def _failing(watch: Watch, sent_at: float, ended_at: float) -> Watch:
-    # Tokens that moved while it waited were somebody's answer: the trouble is younger than they are.
+    # Tokens that moved while it waited belong to other requests: the trouble began after them.
     began = max(sent_at, watch.tokens_at if watch.tokens_at is not None else sent_at)
     since = watch.canary_failing_since if watch.canary_failing_since is not None else began
     failures = watch.canary_failures + 1

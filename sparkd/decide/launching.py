@@ -20,9 +20,9 @@ from sparkd.model.snapshot import Canary, Unknown
 WARM_UP_AGAIN_S = 15.0
 """Between two warm-up requests: an engine that refuses them is not asked every cycle."""
 WARM_UP_AT_LEAST_S = 60.0
-"""The first warm-up may take this long even with the start-up budget gone: a pause or an unread node can use it up."""
+"""The first warm-up always has this long, even when a pause or an unread node has used up the start-up budget."""
 AFTER_GAP_S = 60.0
-"""A start is not given up on one look after a gap: the engine may have become ready meanwhile, and its answer be late."""
+"""After a gap a start is not given up at once: the engine may be ready by now, and its answer still on the way."""
 
 
 def start_ranks(case: Case) -> Decision:

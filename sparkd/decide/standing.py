@@ -26,7 +26,7 @@ def woken(state: State, now: float) -> State:
 
 
 def stopped(case: Case) -> Decision:
-    """Nothing of it may run; a person wants it so, and nothing undoes that (rule 8)."""
+    """No rank may run: a person has stopped the deployment, and only a person starts it again (rule 8)."""
     down = teardown(case, "stopping" if case.group.ours else "stopped")
     if down is not None:
         return down

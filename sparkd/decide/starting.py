@@ -15,7 +15,7 @@ from sparkd.model.decision import Cause, Decision, FailureClass, Phase, Watch
 FOREIGN = {"docker": ("container", "docker rm"), "process": ("unit", "systemctl stop")}
 """Runtime -> what blocks a name there, and the command that takes it away."""
 PORT_PATIENCE_S = 15.0
-"""A listener may outlive its process's container by a moment; longer than this it is somebody else's."""
+"""A listener may outlive its process's container by a moment; after this time another process holds the port."""
 
 
 def precheck(case: Case) -> Decision:

@@ -54,7 +54,7 @@ def whose(process: EngineProcess, view: NodeView, owner: str) -> Whose:
         return Whose(process, "ours", f" of generation {generation} of {deployment}", f"kill -9 {process.pid}")
     if process.container is not None:
         short = process.container[:12]
-        fix = f"docker ps --filter id={short} says whose it is; docker stop {short} (sparkd ends nobody else's containers)"
+        fix = f"docker ps --filter id={short} says whose it is; docker stop {short} (sparkd ends only its own)"
         return Whose(process, "container", f" in container {short}, which is not sparkd's", fix)
     if process.unit is not None:
         manager, _, unit = process.unit.rpartition("/")

@@ -18,7 +18,7 @@ from sparkd.runtimes.shim import ShimRuntime
 OWN = {
     # What runs the ranks is in this very process: there is no Docker that could be stopped.
     "docker": f"running {os.getpid()} 0\n",
-    # Shared memory of a demo's ranks is in its own folder; what else is in /dev/shm belongs to somebody else.
+    # Shared memory of a demo's ranks is in its own folder; everything else in /dev/shm belongs to other programs.
     "shm": "",
 }
 

@@ -121,7 +121,7 @@ class Scene:
         return Rank(record.id, record.rank.pid)
 
     def daemon(self) -> int:
-        """Pid of sparkd: whoever listens on its socket."""
+        """Pid of sparkd: the process that listens on its socket."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(self.layout.socket))
             pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))

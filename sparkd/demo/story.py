@@ -85,7 +85,7 @@ def _ctl(scene: Scene, *words: str, expected: int) -> None:
 
 
 def _somebody_reads() -> None:
-    """ctl ends well, and early, when its reader has gone: whoever reads the story has then gone too."""
+    """ctl ends with success, and early, when its reader has gone; then the reader of the story has gone too."""
     output = select.poll()
     output.register(sys.stdout.fileno(), 0)
     if any(event & select.POLLERR for _, event in output.poll(0)):

@@ -1,4 +1,4 @@
-"""How a container is created -> the same few words, whoever says it: a deployment, `docker run`, or Docker itself.
+"""How a container is created -> the same few words, from each source: a deployment, `docker run`, or Docker itself.
 
 Keys: privileged, network, ipc, pid, gpus, shm_size, memory (bytes), devices, cap_add, ulimits, user, workdir, entrypoint,
 restart, init. What is Docker's own default is not said, so that saying it makes no difference.
@@ -14,7 +14,7 @@ from sparkd.model.config import ContainerSpec
 from sparkd.model.printed import whole
 
 FROM_IMAGE = ("user", "workdir", "entrypoint")
-"""Where nobody says them the image does, and a running container shows the image's."""
+"""Where they are not set the image's own count, and a running container shows those."""
 
 _DEFAULTS: Mapping[str, Any] = {
     "privileged": False,

@@ -73,7 +73,7 @@ def both(known: RankForm, live: RankForm, table: FlagTable) -> tuple[Flags | Non
 
 
 def source(name: str, live: RankForm, table: FlagTable) -> str | None:
-    """Whose word the live value of this flag is, where it is not the command line's."""
+    """The source of the live value of this flag, where that is not the command line."""
     log, bare = _part(live, GIVEN) or {}, name.removeprefix("--")
     if bare not in log or same(_told(log[bare], table.flags.get(bare)), (live.flags or {}).get(bare)):
         return None
@@ -84,7 +84,7 @@ def source(name: str, live: RankForm, table: FlagTable) -> str | None:
 
 
 def became(known: RankForm, live: RankForm) -> Iterator[Difference]:
-    """In what that which became of the flags is another than when it worked, or than what the known side asks for."""
+    """Values that the engine made of its flags, where they differ from those when it worked, or from what the file asks for."""
     asked = {name: value for name, value in (known.flags or {}).items() if _is_amount(value)}
     before = {**asked, **(_part(known, IN_USE) or {})}
     for name, value in (_part(live, IN_USE) or {}).items():
@@ -109,9 +109,9 @@ def apart(head: RankForm, other: RankForm) -> Iterator[tuple[str, Any, Any, str,
 
 
 _WHY = {
-    "max-model-len": "the engine says so of itself: with the same words it takes what the model's config.json says, or "
+    "max-model-len": "the engine itself reports it: with the same arguments it takes what the model's config.json says, or "
     "what its memory has room for",
-    "version": "the engine says so of itself: another one runs by the same command",
+    "version": "the engine itself reports it: the same command runs another version",
     "served-model-name": "clients ask for a model by this name, and get 404 for another",
 }
 _FIX = {

@@ -32,8 +32,8 @@ def _held(forms: Iterable[RankForm]) -> set[str]:
 
 
 def veiled(form: RankForm, known: Hiding) -> RankForm:
-    """A form without secrets, those that are `known` and its own, for whoever keeps it: what a comparison needs of one is
-    that it is there. Raises ValueError for one with more than MOST_HELD."""
+    """A form without secrets, those that are `known` and its own, so that it can be kept: a comparison only needs to
+    know that a secret is there. Raises ValueError for one with more than MOST_HELD."""
     held = _held((form,))
     if len(held) > MOST_HELD:
         raise ValueError(f"{len(held)} secrets in it, more than {MOST_HELD}")

@@ -53,17 +53,17 @@ class Variables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankFlags:
-    """Flags that tell the ranks of a group apart, and where each of them is."""
+    """Names of the flags that may differ between the ranks of a group."""
 
     number: str | None = None
     worker: str | None = None
-    """Bare, of a rank that serves no API."""
+    """The bare flag of a rank that serves no API."""
     given: tuple[str, ...] = ()
-    """What sparkd gives by itself, from keys of the deployment file."""
+    """Flags that sparkd sets by itself, from keys of the deployment file."""
     api: tuple[str, ...] = ()
-    """What the API server alone reads."""
+    """Flags that only the API server reads."""
     api_group: str | None = None
-    """The group of the parser that holds more of these."""
+    """A group of the engine's parser whose flags only the API server reads, too."""
 
     def is_own(self, name: str, group: str | None) -> bool:
         """May ranks of one group differ in this flag?"""
@@ -233,7 +233,7 @@ class Engine(Protocol):
 
 
 def base_url(deployment: Deployment, nodes: Mapping[str, Node]) -> str:
-    """Where sparkd, on the head node, reaches the API: loopback, or the management address of another rank 0."""
+    """Where sparkd reaches the API from its own node: loopback, or the management address where rank 0 is on another node."""
     node = nodes[deployment.nodes[0]]
     host = "127.0.0.1" if node.is_local else node.address
     return f"http://[{host}]:{deployment.port}" if ":" in host else f"http://{host}:{deployment.port}"

@@ -25,7 +25,7 @@ def shipped(engine: str) -> FlagTable:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """All that is known: whoever reads arguments is handed them."""
+    """The flag tables of all known engines, handed to every reader of arguments."""
 
     own: Mapping[str, FlagTable] = field(default_factory=dict)
     """`EngineKey.id` -> what that engine said of itself (`sparkd.background.parser_store.by_engine`)."""

@@ -35,7 +35,7 @@ def no_args(question: Question) -> Args | None:
 class Fact(Generic[T_co]):
     """Something that a node can be asked: its name is that of the probe (`via` the node service) or of Docker's answer.
 
-    `args` says what it is asked for by checks and drift; the look of the loop asks its own way, for several deployments at once.
+    `args` gives the arguments for checks and drift. The loop asks with arguments of its own, for several deployments at once.
     """
 
     name: str

@@ -14,7 +14,7 @@ _FIGURE = re.compile(rf"(now|boot) ([A-Za-z0-9_()]+) ({WHOLE})")
 _TMPFS = re.compile(rf"tmpfs ({WHOLE}) (/.*)")
 _PROCESS = re.compile(rf"process {HEAD} (.+)")
 _KNOWN = ("MemFree", "Buffers", "Cached", "AnonPages", "Slab")
-"""Every kernel has these; all of it that is not MemTotal is somebody's."""
+"""Every kernel has these; each but MemTotal is a part of the memory in use or free."""
 _MORE = (
     "SwapCached",
     "KernelStack",

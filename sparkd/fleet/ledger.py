@@ -82,7 +82,7 @@ class Ledger:
         return {name: _woken(state, self.config.cluster.nodes) for name, state in states.items()}
 
     async def _welcome(self, states: Mapping[str, State]) -> None:
-        """Deployments that are new here begin with what was decided and wanted of them before."""
+        """New deployments begin with the state and the intent that the journal has of them."""
         intents = await self.journal.load_intents()
         for name, deployment in self.roster.wanted.items():
             if name not in self.states:
@@ -108,7 +108,7 @@ class Ledger:
         return self.roster.pending(name, self.states[name])
 
     def looked_for(self) -> list[Deployment]:
-        """Everything as it runs; where the next start may be near and by another file, that too."""
+        """Every deployment as it runs; and as its changed file says, where a start by that file may be near."""
         running = {name: self.running(name) for name in self.roster.wanted}
         others = (one for name, one in self.roster.wanted.items() if one is not running[name])
         return [*running.values(), *(one for one in others if self.states[one.name].phase not in ASK_ENGINE)]

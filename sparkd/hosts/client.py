@@ -26,7 +26,7 @@ PROTOCOL = 1
 MAX_LINE_BYTES = 8 << 20
 """Far above any answer (all processes of a node stay under 100 kB)."""
 MAX_ANSWER_BYTES = 4 * MAX_LINE_BYTES
-"""Of all lines that answer one request; both bound what a broken service can cost, one that never says `done` too."""
+"""All lines of one answer together. The two limits bound the cost of a broken service, also of one that never says `done`."""
 MARGIN = 0.1
 """The service gets this fraction less time than we have, so that its own `timeout` answers still arrive."""
 REFUSALS: Mapping[FailureCode, type[HostError]] = {

@@ -130,7 +130,7 @@ class SshHost:
                 client_keys=keys or (),  # nothing: the default ones
                 known_hosts=pinned,
                 client_factory=lambda: client,
-                config=None,  # nobody's ~/.ssh/config changes how sparkd connects
+                config=None,  # no ~/.ssh/config of any user changes how sparkd connects
                 agent_path=None,
                 # Nor anything else in a home folder, which the daemon's own sandbox hides (asyncssh looks at ~/.ssh/crt).
                 x509_trusted_certs=None,
@@ -151,7 +151,7 @@ class SshHost:
         """Opens the two local listeners; each connection to one becomes a channel to the node's own socket."""
         folder = self._local.docker.parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.chmod(0o700)  # whoever opens the Docker socket is root on the node
+        folder.chmod(0o700)  # a process that can open the Docker socket is root on the node
         for local, remote in ((self._local.docker, self._remote.docker), (self._local.service, self._remote.service)):
             if len(str(local).encode()) > SOCKET_PATH_BYTES:
                 raise OSError(f"socket path longer than {SOCKET_PATH_BYTES} bytes, choose a shorter paths.run: {local}")

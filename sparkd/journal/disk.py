@@ -1,4 +1,4 @@
-"""What the journal's own thread does: what is in memory onto the disk, and back. It may hang; nobody else may."""
+"""The work of the journal's own thread: from memory to the disk and back. It alone may hang."""
 
 from __future__ import annotations
 

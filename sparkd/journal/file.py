@@ -50,7 +50,7 @@ def damaged(verdict: str) -> sqlite3.DatabaseError:
 def open_file(path: Path, max_bytes: int) -> sqlite3.Connection:
     """Open for writing; a new file where there is none. Raises sqlite3.Error and OSError."""
     if path.exists() and path.stat().st_size == 0 and any(spare.holds(path, table) for table in TWICE):
-        # A power cut does that; to SQLite it would be a new file, with nobody's wishes in it.
+        # A power cut does that. SQLite would take it for a new file, and all that people wanted would be lost.
         raise damaged("it is empty")
     if not path.exists():  # what SQLite adds to it gets the mode of this one
         os.close(spare.private(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
@@ -101,7 +101,7 @@ def _close_to_others(path: Path) -> None:
     """Files that an earlier sparkd, or a person who brought one back, left open to others."""
     beside = (path.with_name(name) for name in spare.NAMES.values())
     for one in (*path.parent.glob(f"{path.name}*"), *beside):
-        with suppress(OSError):  # somebody else's, or on a disk that cannot be written: it can be read all the same
+        with suppress(OSError):  # another user's file, or a read-only disk: it can be read all the same
             if one.is_file() and not one.is_symlink() and one.stat().st_mode & 0o077:
                 one.chmod(0o600)
                 log.warning("others could read this file; closed to them", file=str(one))

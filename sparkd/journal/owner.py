@@ -1,6 +1,6 @@
-"""The owner id: a word in the journal and a file beside it, so that a damaged journal does not make a stranger of us.
+"""The owner id: kept in the journal and in a file beside it, so that sparkd has the same id after the journal was damaged.
 
-Every node service remembers it and refuses another (rule 9).
+Every node service remembers it and refuses a sparkd with another id (rule 9).
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def keep(path: Path, table: str, rows: Mapping[str, Row]) -> None:
     spare, partial = path.with_name(NAMES[table]), path.with_name(f"{NAMES[table]}.new")
     said = {name: one.text for name, one in rows.items()}
     try:
-        partial.unlink(missing_ok=True)  # whatever that is: to open a FIFO would wait for somebody who reads it
+        partial.unlink(missing_ok=True)  # whatever that is: opening a FIFO would wait for a reader
         with open(partial, "x", encoding="utf-8", opener=private) as file:
             json.dump({**said, KEPT: {name: (one.number, one.sum) for name, one in rows.items()}}, file)
             file.flush()
@@ -63,7 +63,7 @@ def keep(path: Path, table: str, rows: Mapping[str, Row]) -> None:
 
 
 def private(path: str, flags: int) -> int:
-    """Opens for the owner alone, whatever the umask says and whoever made the file before."""
+    """Opens with mode 0600, whatever the umask is and whatever mode the file had."""
     fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
     os.fchmod(fd, 0o600)
     return fd

@@ -29,7 +29,7 @@ class Poke:
 
 @dataclass(eq=False, slots=True)
 class Job(Generic[T]):
-    """One piece of work. Either it is finished or it is abandoned, never both: whoever waits learns which."""
+    """One piece of work. It is finished or abandoned, never both, and the waiting caller learns which."""
 
     work: Callable[[Job[T]], T]
     undo: Callable[[], None] | None
@@ -42,11 +42,11 @@ class Job(Generic[T]):
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wanted(self) -> bool:
-        """Does anybody still wait for it? Asked in the thread, right before the work becomes final."""
+        """Does the caller still wait? Asked in the thread, right before the work becomes final."""
         return not self._abandoned
 
     def abandon(self) -> bool:
-        """Nobody waits any more. False when it had been finished already."""
+        """The caller waits no longer. False when the work had been finished already."""
         with self._lock:
             self._abandoned = not self._finished
             return self._abandoned
@@ -70,7 +70,7 @@ class Job(Generic[T]):
         try:
             self.loop.call_soon_threadsafe(self.done.set)
         except RuntimeError:
-            return  # the loop was closed while the disk hung; nobody is left to be told
+            return  # the loop was closed while the disk hung: no caller is left to be told
 
 
 class Worker:

@@ -1,4 +1,4 @@
-"""What happens to deployments -> the journal, the counters, and whoever listens."""
+"""What happens to deployments -> the journal, the counters, and the listeners."""
 
 from __future__ import annotations
 

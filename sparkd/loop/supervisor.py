@@ -41,7 +41,7 @@ log = structlog.get_logger("sparkd")
 CHAIN = 8
 """Decisions made on one snapshot while each only changes the phase; a plan never needs more."""
 CHECKED_AGAIN = 3
-"""Runs of the checks for somebody who asked, where each meets the end of the generation it began with."""
+"""Runs of the checks for a person who asked, in case each one sees its generation end meanwhile."""
 READABLE_S = 5.0
 """For a node to be connected, before it is checked as it is: an SSH connection takes 0.2 s."""
 GAP_S = 0.1
@@ -65,7 +65,7 @@ class Supervisor:
     snapshot: Snapshot | None = None
     last_loop: float = 0.0
     between_looks: anyio.Lock = field(default_factory=anyio.Lock)
-    """Held while the loop looks and decides, and by whoever changes what it goes by."""
+    """Held while the loop looks and decides, and by every task that changes configuration or intents."""
     chronicle: Chronicle = field(init=False)
     checker: Checker = field(init=False)
     drifter: Drifter = field(init=False)

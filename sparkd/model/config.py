@@ -93,7 +93,7 @@ class Reload:
     """When the configuration is read again, besides `sparkd ctl reload`."""
 
     watch: bool = False
-    """Whenever a file of it was changed, without being asked."""
+    """Read the configuration again by itself, whenever one of its files was changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,9 +131,9 @@ class Watch:
     blind: bool = False
     """The last look was part of a gap: a node was unread, or it came late."""
     gap_until: float | None = None
-    """When the last such gap ended, until an answer or a token shows that nothing was missed; None = there was none."""
+    """When the last such gap ended. None without a gap, and again once an answer or a token shows that nothing was missed."""
     late_until: float | None = None
-    """The same for gaps in which sparkd itself stood still: a canary that was on its way then cannot fail."""
+    """The same for gaps in which sparkd itself stood still: a canary that was under way then does not count as failed."""
     failed_first: float | None = None
     failed_last: float | None = None
     """When the first and the last canary were sent that failed and were sent after the gap."""
@@ -245,4 +245,4 @@ class Decision:
     events: tuple[tuple[str, str], ...] = ()
     """(kind, sentence) for history: `started`, `serving`, `failed`, `held`, `healed`, `stopped`, `adopted` …"""
     lost_at: float | None = None
-    """When it stopped answering at the latest, where this decision found out that it had done so earlier."""
+    """The latest moment at which it can have stopped answering, where this decision finds that out only now."""

@@ -1,4 +1,4 @@
-"""Why an action failed, as a closed set: one list for whoever names a failure and whoever judges it.
+"""Why an action failed, as a closed set: one list for the code that names a failure and the code that judges it.
 
 `decide/classify.py` has a row for every member. The values are written into journals and answers, so they stay.
 """

@@ -18,7 +18,7 @@ class Hiding:
     """Hides secrets. `knowing` makes one that knows values; `BY_NAME` goes by names and places alone."""
 
     forms: tuple[str, ...]
-    """Of every known value, the longest first."""
+    """All spellings of every known value, the longest first."""
     names: frozenset[str] = frozenset()
     """Variables that hold secrets whatever they are called: those under `secrets:`."""
 
@@ -38,8 +38,7 @@ class Hiding:
         return self._cut(text) if self.forms else text
 
     def _cut(self, text: str) -> str:
-        """Whoever shortens a text may cut a secret in two: what begins one at the end of the text goes, and what ends one at its
-        beginning."""
+        """A shortened text may hold half a secret, which goes too: a first half at its end, a second half at its beginning."""
         end = len(text.rstrip(".…"))
         for form in self.forms:
             at = text.rfind(form[:SHORTEST], max(end - len(form), 0), end)
@@ -63,7 +62,7 @@ class Hiding:
         if isinstance(value, Mapping):
             return {self._key(key): self._under(key, one, name, value) for key, one in value.items()}
         if self._is_secret(name) and not is_reference(name, str(value)):
-            return HIDDEN if value else value  # also of a list: how many there are is nobody's business
+            return HIDDEN if value else value  # of a list too: not even the number of its values is shown
         if isinstance(value, list | tuple):
             words = self._words(value)
             return tuple(words) if isinstance(value, tuple) else list(words)

@@ -7,7 +7,7 @@ MIN_TOKENS, MIN_S = 32, 1.0
 
 
 def rate(tokens: int, first_token_s: float | None, seconds: float) -> float | None:
-    """Tokens per second of an answer of `tokens` that took `seconds`, the first of them after `first_token_s`; None where
-    that is too little to tell."""
+    """Tokens per second of an answer: `tokens` in `seconds`, the first of them after `first_token_s`. None where the answer
+    is too short to tell."""
     decode_s = seconds - (first_token_s or 0.0)
     return (tokens - 1) / decode_s if tokens >= MIN_TOKENS and decode_s >= MIN_S else None

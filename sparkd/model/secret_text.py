@@ -56,7 +56,7 @@ _HEADER = re.compile(
 )
 _SCHEME = re.compile(r"\b(?:Basic|Bearer)[ \t]+([\w+/.~-]{8,4096}={0,2})", re.IGNORECASE)
 _NO_WORD = re.compile(r"[^A-Za-z]|[a-z][A-Z]")
-"""What no English word after `basic` has in it: `Basic authentication` is no secret."""
+"""Proof that the text after `Basic` is no English word: `Basic authentication` is no secret."""
 
 
 def spans(text: str) -> Iterator[Span]:

@@ -191,7 +191,7 @@ class Snapshot:
     wall: float
     nodes: Mapping[str, NodeView]
     owner: str = ""
-    """This sparkd's owner id: containers with another one are somebody else's."""
+    """This sparkd's owner id: containers with another one belong to another sparkd."""
     engines: Mapping[str, EngineView] = field(default_factory=dict)
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     """Deployment -> the action that ended since the last decision."""

@@ -10,7 +10,7 @@ from typing import Any
 Json = Mapping[str, Any]
 
 LATE_LOOP_S = 30.0
-"""Six missed looks at the default period: what is shown below is then old, and has to say so before anything else."""
+"""Six missed looks at the default period: the status is then old, and its first line says so."""
 
 UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 

@@ -77,7 +77,7 @@ def _bound(path: Optional[str]) -> socket.socket:
 
 
 def _remove_dead(path: str) -> None:
-    """A socket file that a killed service left behind goes; one that somebody listens on stays."""
+    """A socket file that a killed service left behind is removed; one with a listener stays."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
         found = trial.connect_ex(path)
     if found == 0:

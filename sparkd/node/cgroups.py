@@ -27,7 +27,7 @@ def owner(pid: object) -> str:
 
 
 def owner_of(cgroup: str) -> str:
-    """The innermost group counts: a node may be a container itself. On v1 only some hierarchies know the unit."""
+    """The container or unit of the innermost group: a node may be a container itself. On v1 only some hierarchies know it."""
     unit = NOBODY
     for line in cgroup.splitlines():
         for group in reversed(line.partition(":")[2].partition(":")[2].split("/")):
@@ -42,7 +42,7 @@ def owner_of(cgroup: str) -> str:
 
 
 def in_container(pid: object) -> bool:
-    """Is it inside a container that is alive, whoever's? Raises one of procfs.GONE.
+    """Is it inside a living container, of sparkd or of any other program? Raises one of procfs.GONE.
 
     `docker commit` and copied env files put the variables of a rank into containers that are not sparkd's, so what they
     say counts only outside: a living container is judged by its labels and its name.

@@ -18,7 +18,7 @@ CHUNK_BYTES = 4 << 20
 RATE_BYTES_S = 500e6
 """A tenth of what an NVMe gives, and half a core: a group that serves does not notice."""
 UNASKED_S = 20.0
-"""Whoever wanted it has gone."""
+"""Without a question for this long the client has gone, and the hashing ends."""
 HUNG_S = 60.0
 """Without a chunk of CHUNK_BYTES: no disk that works is so slow."""
 MOST_LEFT = 3

@@ -13,7 +13,7 @@ from sparkd.node.refusal import Refusal
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 UNREADABLE = "unreadable"
-"""Stands for an owner file without a proper id: it matches nobody, and only taking over replaces it."""
+"""Stands for an owner file without a proper id: no sparkd matches it, and only taking over replaces it."""
 
 
 class OwnerFile:
@@ -62,7 +62,7 @@ def _read(path: str) -> Optional[str]:
 
 
 def _write(path: str, owner: str) -> None:
-    """All or nothing, also through a power cut: written beside, synced, renamed, and the folder synced."""
+    """Writes all or nothing, also through a power cut: a new file is written, synced and renamed, then the folder synced."""
     folder = os.path.dirname(path)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     beside = f"{path}.new"

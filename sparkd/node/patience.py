@@ -1,7 +1,7 @@
 """Paths and a look at each -> what it found; None where it does not come back, as below a mount whose server is dead.
 
 No thread can be stopped from outside, so a look that hangs keeps its own, and nothing below that mount is looked at again
-until it ends: one dead mount of anybody's must not cost the answers about all other paths.
+until it ends: one dead mount must not cost the answers about all other paths.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _round(paths: List[str], look: Callable[[str], T], patience_s: float) -> Dic
                 return
             try:
                 answers.put((look(path), None))
-            except Exception as error:  # raised again by whoever asked
+            except Exception as error:  # raised again in the thread that asked
                 answers.put((None, error))
                 return
 

@@ -69,7 +69,7 @@ def _load(line: bytes) -> Mapping[str, Any]:
 
 
 def short_integer(digits: str) -> int:
-    """For `json.loads` of what others wrote. Raises ValueError."""
+    """For `json.loads` of text that another program wrote. Raises ValueError."""
     # Python 3.9 turns a million digits into a number in quadratic time, with the interpreter locked.
     if len(digits) > 20:
         raise ValueError("a number has too many digits")

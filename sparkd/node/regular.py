@@ -1,7 +1,7 @@
-"""Paths that somebody else may have put there -> their bytes or names, never more than is asked for, never waited for.
+"""Paths that another user may have put there -> their bytes or names, never more than is asked for, never waited for.
 
-Whoever owns a folder chooses what lies in it: a FIFO in place of a file has no end and no beginning, /dev/zero has no end,
-a sparse file has gigabytes that were never written, a file grows while it is read, a folder holds millions of names.
+The owner of a folder chooses what lies in it: a FIFO in place of a file has no end and no beginning, /dev/zero has
+no end, a sparse file has gigabytes that were never written, a file grows while it is read, a folder holds millions of names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Iterator, List
 
 FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-"""Not blocking: opening a FIFO that nobody writes to would wait for somebody who does."""
+"""Not blocking: opening a FIFO without a writer would wait until there is one."""
 CHUNK_BYTES = 1 << 20
 MOST_NAMES = 20_000
 """Of one folder. A hub's snapshot has some hundreds, the packages of an engine about a thousand."""

@@ -33,14 +33,14 @@ Answers = Iterator[Mapping[str, Any]]
 
 
 class Server:
-    """Access is by the socket's mode alone (0660, root and its group): whoever can connect may ask."""
+    """Access is by the socket's mode alone (0660, root and its group): every client that can connect may ask."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._tasks = Tasks()
         self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._waiting: dict[socket.socket, float] = {}
-        """Connections without a request in work -> since when. Whoever takes one out of it decides its fate."""
+        """Connections without a request in work -> since when. The thread that takes one out serves or closes it."""
 
     def serve(self, listener: socket.socket, ends: socket.socket) -> None:
         """Until there is something to read from `ends`."""
@@ -92,7 +92,7 @@ class Server:
             with connection:
                 for line in lines(connection):
                     if self._waiting.pop(connection, None) is None:
-                        return  # it gave way at this very moment: nothing is done that nobody would hear of
+                        return  # it gave way at this very moment: without a client to answer, nothing is done
                     for answer in self._answers(line):
                         _send(connection, answer)
                     self._waiting[connection] = time.monotonic()

@@ -70,7 +70,7 @@ def _harmless(pid: str) -> bool:
     """Whether a process that we may not look into can be taken for none of the holders.
 
     The machine's init is closed even to root in some sandboxes, and holds no engine's memory. Without root (the demo)
-    other people's processes are closed to us, and our segments, mode 0600 in a sticky folder, are closed to them.
+    we cannot look into processes of other users, and they cannot open our segments (mode 0600 in a sticky folder).
     """
     return pid == "1" or os.geteuid() != 0
 

@@ -13,7 +13,7 @@ from sparkd.model.secret import HIDDEN
 from sparkd.model.view import Change, Pending
 
 ADDRESSES = ("notify.webhook.url",)
-"""Whoever knows the address of such a hook may use it."""
+"""The address of such a hook is its only protection: it is treated like a secret."""
 
 
 def of_deployments(started: Deployment, wanted: Deployment) -> tuple[Change, ...]:

@@ -48,10 +48,10 @@ async def post(webhook: Webhook, body: bytes, *, deadline_s: float) -> None:
 async def call(argv: tuple[str, ...], body: bytes, *, deadline_s: float) -> None:
     """Run a hook with the JSON on its standard input. Raises NotDelivered, OSError, or TimeoutError after killing it.
 
-    Its process group is its own and ends with it, whether the hook comes to its end or to the deadline: what it leaves in the
-    background is killed. Nothing of it is waited for but the hook itself: its input is a file, its output goes nowhere, and so
-    no child that keeps them open keeps us. What leaves the group (setsid) is known by a mark in its environment, and ends too.
-    It gets none of the daemon's environment.
+    The hook has a process group of its own. When the hook ends, or at the deadline, the whole group is killed, with what runs
+    in the background. Only the hook itself is waited for: its input is a file and its output goes nowhere, so no child can
+    hold us up by keeping them open. A child that leaves the group (setsid) is found by a mark in its environment, and killed
+    too. The hook gets none of the daemon's environment.
     """
     mark = uuid.uuid4().hex
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "HOME") if name in os.environ} | {MARK: mark}
@@ -80,7 +80,7 @@ async def call(argv: tuple[str, ...], body: bytes, *, deadline_s: float) -> None
 
 
 def _file(body: bytes) -> BinaryIO:
-    """In memory: a pipe would have to be fed for as long as anybody holds it."""
+    """In memory: a pipe would have to be fed for as long as a process holds its other end."""
     file = os.fdopen(os.memfd_create("notice"), "w+b")
     file.write(body)
     file.seek(0)

@@ -33,7 +33,7 @@ def end_marked(mark: bytes) -> int:
 
 
 def _end(pid: int, mark: bytes) -> bool | None:
-    """Was it killed? None where that cannot be told yet: while it executes another program it shows no environment."""
+    """Was it killed? None: ask again, for a process that just executes another program shows no environment."""
     try:
         held = os.pidfd_open(pid)
     except OSError:  # gone, or a thread's number
@@ -47,7 +47,7 @@ def _end(pid: int, mark: bytes) -> bool | None:
         if mark not in environment.split(b"\0"):
             return False
         signal.pidfd_send_signal(held, signal.SIGKILL)
-    except (*procfs.GONE, PermissionError):  # somebody else's is not ours to read, and none that we started
+    except (*procfs.GONE, PermissionError):  # a process of another user: not readable, and not started by us
         return False
     finally:
         with suppress(OSError):

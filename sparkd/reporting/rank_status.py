@@ -31,7 +31,7 @@ def moment(view: ClusterView, at: float | None) -> str | None:
 def rank_status(
     view: ClusterView, deployment: Deployment | BrokenDeployment, state: State, rank: int, node_name: str
 ) -> Json:
-    """One row of `ranks`. `evidence_age_s` is the age of what is shown; of an unknown rank, since it was last read."""
+    """One row of `ranks`. `evidence_age_s` is the age of what is shown; for an unknown rank, of the last look that read it."""
     node = seen(view).get(node_name)
     runtime = deployment.runtime if isinstance(deployment, Deployment) else "docker"
     unread = node.unread_for(runtime) if node is not None else NOT_LOOKED

@@ -144,7 +144,7 @@ def _hold(name: str, hold: Hold) -> Json:
 
 
 def _serving(state: State, ranks: list[Json]) -> bool:
-    """Answers real requests as far as anybody knows: they do not fail, no rank is proven gone. Unread changes nothing."""
+    """Answers real requests, as far as is known: they do not fail and no rank is proven gone. An unread node changes nothing."""
     serves = state.phase is Phase.SERVE or (state.phase is Phase.PAUSED and state.before is Phase.SERVE)
     down = state.outage is not None and not state.outage.unread_only
     gone = any(rank["state"] in GONE for rank in ranks)
@@ -202,7 +202,7 @@ def _canary(view: ClusterView, name: str, state: State) -> Json | None:
 
 
 def _places(view: ClusterView, deployment: Deployment | BrokenDeployment) -> list[tuple[int, str]]:
-    """(rank, node): from the file, or for a broken one from the containers that are there."""
+    """(rank, node) of every rank: from the file or, where the file is broken, from the containers that are there."""
     if isinstance(deployment, Deployment):
         return list(enumerate(deployment.nodes))
     found = [(c, node.name) for node in seen(view).values() for c in node.ranks]

@@ -102,9 +102,9 @@ class DockerRuntime:
     # -------------------------------------------------------------------------------------------------------------- act
 
     async def start(self, spec: RankSpec, secrets: Mapping[str, str]) -> str:
-        """Creates and starts a rank -> its container id. When refused, nothing is left; `reason(error)` tells why.
+        """Creates and starts a rank -> its container id. A refused start leaves nothing; `reason(error)` says why.
 
-        After DockerMute it may exist, and run: look before doing anything else.
+        After DockerMute the container may exist, and run: look before doing anything else.
         """
         async with self._connection.call(f"starting {spec.name}", START_S) as docker:
             container = await docker.containers.create(create_body(spec, secrets), name=spec.name)
@@ -216,7 +216,7 @@ class DockerRuntime:
     async def events(self, wake: Callable[[], None]) -> None:
         """Calls `wake` when a rank starts, ends or goes, and when the stream itself ends; runs until cancelled.
 
-        Dials only after `containers` succeeded once more: whoever lists has just asked the node whether Docker runs.
+        Dials only after `containers` succeeded once more: its caller has just asked the node whether Docker runs.
         Dialling again at the end of a stream would wake the Docker that a person is stopping.
         """
         pause_s = FIRST_PAUSE_S

@@ -1,6 +1,6 @@
 """Rank specs -> plain processes on this machine, each kept by a detached shim; and what is there -> Container values.
 
-For the demo, and for machines without systemd and Docker. Needs no rights: the ranks run as whoever runs sparkd. A rank
+For the demo, and for machines without systemd and Docker. Needs no rights: the ranks run as the user of sparkd. A rank
 is a folder, whose name fences a second start as Docker's name rule does; it is adopted by process identity.
 """
 

@@ -1,8 +1,8 @@
 """The keeper of one rank without Docker: a request on stdin -> a process, its bounded log, and its end on record.
 
-`python -I -S shim_main.py FOLDER ID`. It detaches from whoever started it, so that ranks outlive sparkd, and is for its
-rank what a container's init is: orphans become its children, and whatever is left goes when the rank's first process
-ends. Standard library only and started by path: one of these runs for every rank, 9 MB each instead of 60.
+`python -I -S shim_main.py FOLDER ID`. It detaches from the process that started it, so that ranks outlive sparkd. It is
+for its rank what a container's init is: orphans become its children, and whatever is left goes when the rank's first
+process ends. Standard library only and started by path: one of these runs for every rank, 9 MB each instead of 60.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 GRACE_S = 10.0
-"""Between SIGTERM and SIGKILL when nobody said: Docker's number."""
+"""Between SIGTERM and SIGKILL where no other time is set: Docker's default."""
 MAX_LINE_BYTES = 1 << 16
 READ_BYTES = 1 << 16
 RECORD, LOCK, GRACE, LOG = "record.json", "lock", "grace", "log"
@@ -124,7 +124,7 @@ class Stream:
         return self.reader
 
     def read(self) -> bool:
-        """Takes what is there; False once nobody can write any more."""
+        """Takes what is there; False once no process can write to it any more."""
         try:
             data = os.read(self.reader, READ_BYTES)
         except BlockingIOError:
@@ -167,7 +167,7 @@ class Keeper:
         self._kill_at: float | None = None
 
     def _locked(self) -> int:
-        """Held for life: nobody removes the folder of a living shim, and a late shim finds its folder gone."""
+        """Held for life: the folder of a living shim is never removed, and a late shim finds its folder gone."""
         path = os.path.join(self._folder, LOCK)
         lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -217,7 +217,7 @@ class Keeper:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and an exec would keep that
-            # Without its shim nobody would see its output or its end: it goes with it.
+            # Without the shim its output and its end would be lost: the rank ends with the shim.
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             os.setsid()
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -260,7 +260,7 @@ class Keeper:
             self._stop()
 
     def _stop(self) -> None:
-        """SIGTERM to the first process alone, as Docker does: an engine ends its own children in its own order."""
+        """Sends SIGTERM to the first process alone, as Docker does: an engine ends its own children in its own order."""
         kill_at = time.monotonic() + self._grace_s()
         self._kill_at = kill_at if self._kill_at is None else min(self._kill_at, kill_at)
         os.kill(self._pid, signal.SIGTERM)

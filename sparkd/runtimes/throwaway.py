@@ -75,8 +75,8 @@ class Throwaway:
 
     @asynccontextmanager
     async def _container(self, docker: aiodocker.Docker, request: dict[str, Any]) -> AsyncIterator[DockerContainer]:
-        """Removed again whatever happens: also while it runs, and when whoever asked is cancelled."""
-        # Cancelled in the middle, it would exist and nobody would know its id.
+        """Removed again whatever happens: also while it runs, and when the caller is cancelled."""
+        # Cancelled in the middle, the container would exist and its id would be unknown.
         with anyio.fail_after(CREATE_S, shield=True):
             container = await docker.containers.create(request)
             self._ours.add(container.id)

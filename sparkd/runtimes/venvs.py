@@ -65,7 +65,7 @@ class Venvs:
         try:
             return str(await self._client.call("ask_engine", args, RUN_S + MARGIN_S))
         except NodeRefused:
-            raise  # nothing of it is left, and what runs there may be somebody else's
+            raise  # nothing of our request is left there; a script that runs there may be another client's
         except (HostError, anyio.get_cancelled_exc_class()):
             # Where even this does not arrive, systemd ends it.
             with anyio.move_on_after(STOP_S, shield=True), suppress(HostError):

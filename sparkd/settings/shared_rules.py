@@ -143,7 +143,7 @@ def keys(path: Path, value: Mapping[str, Any], known: Iterable[str], suggest: Ca
 
 
 def duplicates(named: Iterable[tuple[Path, str | None]], what: str) -> Iterator[Fault]:
-    """The same value twice where each must be another's."""
+    """The same value at two nodes, where each node must have its own."""
     first: dict[str, Path] = {}
     for path, value in named:
         if value is not None and value in first:

@@ -15,8 +15,8 @@ What sparkd looks for on every node before each start, on demand with `sparkd ct
 five minutes meanwhile. Written by `make docs` from the checks themselves.
 
 A check that **fails** holds the start, and the hold names it: it heals by itself when the check passes. One that **warns** is shown.
-One that could not be read is `unknown`: it is shown and stops nothing. What may only be late within ten minutes of a node's boot is
-waited for. `checks:` in sparkd.yaml, or in one deployment's file, sets the level of each: `off`, `warn` or `fail`.
+One that could not be read is `unknown`: it is shown and stops nothing. Within ten minutes of a node's boot, what may
+only be late is waited for. `checks:` in sparkd.yaml, or in one deployment's file, sets the level of each: `off`, `warn` or `fail`.
 
     checks: {swap: fail, parity: off}
 

@@ -61,7 +61,7 @@ def _unread(check: Check, scene: Scene) -> Iterator[tuple[str, str]]:
 
 
 def _why(scene: Scene, node: str, unknown: Unknown, about: str = "") -> str:
-    """Where nobody could look at the node at all, that is why its Docker was not seen running."""
+    """Where the node could not be read at all, that is the reason, and not that its Docker was not seen running."""
     view = scene.nodes.get(node)
     if view is not None and isinstance(view.boot, Unknown) and unknown.code == DOCKER_STOPPED:
         return view.boot.why
@@ -69,7 +69,7 @@ def _why(scene: Scene, node: str, unknown: Unknown, about: str = "") -> str:
 
 
 def _judged(check: Check, level: Level, trouble: Trouble, veil: Hiding) -> Finding:
-    """What was seen on a node, word for word, may be a line with somebody's password in it."""
+    """Secrets are hidden: a line that a node shows may have a password in it."""
     status = Status.WARN if trouble.mild or level is Level.WARN else Status.FAIL
     return Finding(
         code=check.code,

@@ -116,13 +116,13 @@ class Scene:
     """(node, name of the fact) -> value or Unknown."""
     answers: Mapping[Ask, Answer] = field(default_factory=dict)
     parser: FlagTable | None = None
-    """What the engine's own parser says; None where nobody could ask it yet."""
+    """What the engine's own parser says; None where it could not be asked yet."""
     unasked: str = ""
-    """Why not."""
+    """Why `parser` is None."""
     engine_id: str | None = None
     """Where more than the image decides which engine it is, see RankForm."""
     tables: Tables = SHIPPED
-    """By which the arguments of engines are read, this one's and others'."""
+    """The tables by which arguments are read: those of this engine, and of every other one on the nodes."""
 
     says: Mapping[tuple[str, str], Mapping[str, Any] | Unknown] = field(default_factory=dict)
     """(node, container or unit of an engine) -> what it says of itself, see `sparkd.drift.said`."""
@@ -131,7 +131,7 @@ class Scene:
     """Name of a secret whose file holds no value for it -> why, and what to do about it."""
 
     veil: Hiding = BY_NAME
-    """Knows the deployment's secrets, where whoever looks has read them."""
+    """Knows the values of the deployment's secrets, where the caller has read them."""
 
     drift: Drift | Unknown | None = None
     """What the next start differs in from what worked; None where nothing is recorded."""

@@ -38,7 +38,8 @@ _REGISTRIES = {
     "tool-call-parser": ("ToolParserManager", ("vllm.tool_parsers", "vllm.entrypoints.openai.tool_parsers")),
     "reasoning-parser": ("ReasoningParserManager", ("vllm.reasoning",)),
 }
-"""Flags whose names argparse lets through, and whoever refuses them after ten more seconds of start (evidence 16)."""
+"""Flag -> the registry that knows its names. argparse lets any name through; the engine refuses an unknown one after ten
+more seconds of start (evidence 16)."""
 
 _OBJECTS = {"speculative-config": ("vllm.config", "SpeculativeConfig")}
 """Flags that argparse reads as any JSON, and the class that is made of it later."""
@@ -47,7 +48,7 @@ _MADE_UP = frozenset({"VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME"})
 """Another name in every process."""
 
 _SERVE_SETS = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
-"""`vllm serve` sets it where nobody has (cli_env_setup), whatever the default of vllm.envs."""
+"""`vllm serve` sets it where it is not set (cli_env_setup), whatever the default of vllm.envs."""
 
 
 def table() -> dict[str, Any]:

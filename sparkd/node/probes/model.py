@@ -130,7 +130,7 @@ def _index(path: str) -> List[str]:
 
 
 def _named(index: bytes) -> Set[str]:
-    """The files in its table. Raises ValueError, LookupError, TypeError or RecursionError for what is no index."""
+    """The file names in the table of an index. Raises ValueError, LookupError, TypeError or RecursionError for other text."""
     begins = TABLE.search(index)
     if begins is None:
         raise ValueError("it has no weight_map")

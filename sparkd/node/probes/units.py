@@ -47,7 +47,7 @@ VENDOR = ("/usr/lib/systemd/", "/lib/systemd/", "/run/systemd/generator", "/usr/
 ABOUT_ENGINES = re.compile(rf"docker (?!events)|podman|nerdctl|{LOOSELY}|spark(?:run|ring)|unattended-upgrade")
 """What keeps a unit of the distribution in the list."""
 MAX_UNITS, MAX_VALUE = 300, 64 << 10
-"""A longer line is left out: cut off, nobody could read it."""
+"""A longer line is left out: half a line cannot be understood."""
 
 _RESTARTS: dict[str, int] = {}
 """Unit -> NRestarts at the last look."""
@@ -139,7 +139,7 @@ def _is_kept(unit: Mapping[str, list[str]], timers: set[str]) -> bool:
 
 
 def _is_dull(unit: Mapping[str, list[str]]) -> bool:
-    """Of the distribution, unchanged, well, and nothing to do with engines."""
+    """Is it a unit of the distribution, unchanged, not failed, and without a word about engines?"""
     files = [_first(unit, "FragmentPath"), *_first(unit, "DropInPaths").split()]
     if not all(path.startswith(VENDOR) for path in files):
         return False

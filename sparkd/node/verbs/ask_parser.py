@@ -71,7 +71,7 @@ def ask_engine(node: Node, owner: str, args: Mapping[str, Any], deadline_s: floa
 
 
 def stop_asking(node: Node, owner: str, args: Mapping[str, Any], deadline_s: float) -> str:
-    """`stopped`; nothing of it runs any more, whoever asked."""
+    """Ends the unit that asks the parser, also one that another client started. Returns `stopped`."""
     units.systemctl(["systemctl", "stop", "--", UNIT], deadline_s)  # fails where it has just ended by itself
     return "stopped"
 

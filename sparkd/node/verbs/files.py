@@ -16,7 +16,7 @@ MAX_BYTES = 4 << 20
 ROOT = re.compile(r"/[^\0]{0,4095}")
 FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""Not blocking: a fifo that somebody put under a root must not hang the service."""
+"""Not blocking: a FIFO below a root must not hang the service."""
 
 
 def read_file(node: Node, owner: str, args: Mapping[str, Any], deadline_s: float) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ def at(*sockets: Socket, answer: Answer = "200", running: bool = True) -> Scene:
 def test_it_names_address_and_port_and_both_ways_out() -> None:
     [found] = trouble(CHECK, at(listening("0.0.0.0")))
     assert found.text == (
-        "the API on 0.0.0.0:8000 of spark1 answers without a key: whoever reaches that address may use the model"
+        "the API on 0.0.0.0:8000 of spark1 answers without a key: every client there may use the model"
     )
     assert (found.node, found.rank) == (SPARK1, 0)
     assert found.fix == (
