@@ -23,8 +23,8 @@ web_protocol.MAX_MSG_QUEUE_SIZE = 1
 IDLE_S = 15.0
 """A connection without a complete request for this long is closed (slow loris)."""
 QUIET = logging.getLogger("sparkd.api.aiohttp")
-"""What a client gets wrong is answered to it. aiohttp would also log it with a trace, and fill the journal as often as
-anybody likes."""
+"""What a client gets wrong is answered to it. aiohttp would also log it with a trace, and a client could
+fill the journal that way."""
 QUIET.setLevel(logging.CRITICAL)
 
 

@@ -26,14 +26,14 @@ GROUP = "sparkd"
 RETRY_S = 15.0
 CLOSE_S = 0.5
 WATCH_S = 5.0
-"""Between two looks at our own socket file: somebody may take it away, and without it nobody can operate sparkd."""
+"""Between two looks at our own socket file: it may be removed, and without it sparkd cannot be operated."""
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOMEM)
 """Reasons that pass: for them there is no socket for a while, and supervision goes on."""
 
 
 class SocketBusy(SparkdError):
-    """Somebody answers on the socket already."""
+    """Another process answers on the socket already."""
 
 
 def _prepare(path: Path) -> None:
@@ -46,7 +46,7 @@ def _prepare(path: Path) -> None:
 def bind_unix(path: Path, group: str = GROUP) -> socket.socket:
     """A listening socket at `path`: 0660 for the group where it exists and may be given, else 0600.
 
-    A file left behind is replaced, unless somebody answers on it. Raises SocketBusy, or OSError.
+    A file left behind is replaced, unless a process answers on it. Raises SocketBusy, or OSError.
     """
     _prepare(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -62,7 +62,7 @@ def bind_unix(path: Path, group: str = GROUP) -> socket.socket:
 
 
 def _answers(path: Path) -> bool:
-    """Is there anybody behind this socket file? Raises FileExistsError when it is no socket at all."""
+    """Does a process listen behind this socket file? Raises FileExistsError when it is no socket at all."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise FileExistsError(f"{path} is there and is no socket")

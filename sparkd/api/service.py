@@ -101,7 +101,7 @@ class Drifts(Protocol):
         ...
 
     async def hashes(self) -> Mapping[str, Any]:
-        """How far the nodes have hashed the model's weights; they go on with it while somebody asks."""
+        """How far the nodes have hashed the model's weights; they go on with it while a client asks."""
         ...
 
     async def listing(self) -> Mapping[str, Any]:

@@ -98,7 +98,7 @@ class Checker:
         group.start_soon(self.run, cluster, deployment, state, seen)
 
     async def run(self, cluster: Cluster, deployment: Deployment, state: State, seen: Snapshot) -> None:
-        """One run of the checks of a deployment, begun after this was asked for: by us, or by somebody who waited too."""
+        """One run of the checks of a deployment, begun after this call: by it, or by another caller that waited too."""
         asked = clock.now()
         while (under_way := self._running.get(deployment.name)) is not None:
             await under_way.wait()

@@ -1,4 +1,4 @@
-"""The last comparison of what runs -> an event where what differs has become another; the webhook is told of these."""
+"""The last comparison of what runs -> an event where the differences have changed; the webhook gets these too."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from sparkd.model.config import Deployment
 
 
 @dataclass(slots=True)
-class Telling:
+class DriftEvents:
     happened: Callable[[str, str, str, str], Awaitable[None]]
     """Writes deployment, kind, sentence, reason down."""
     last: Callable[[str], Awaitable[Event | None]]
-    """What was told of a deployment last, by whichever sparkd: a restart of sparkd is no news."""
-    _told: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """The last event about drift of a deployment, also from before a restart of sparkd: a restart repeats none."""
+    _written: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Deployment -> generation, and the sentence about it."""
 
-    async def tell(self, deployment: Deployment, generation: int, found: Drift) -> None:
-        """Nothing where the same was told, where a node was unread, or by `policy: {drift: off}`."""
+    async def write(self, deployment: Deployment, generation: int, found: Drift) -> None:
+        """Writes no event where the last one says the same, where a node was unread, or by `policy: {drift: off}`."""
         name = deployment.name
         if deployment.policy.drift == "off" or found.unread:
             return
-        if name not in self._told:
+        if name not in self._written:
             event = await self.last(name)
-            self._told.setdefault(name, (event.generation, event.sentence) if event is not None else (0, ""))
-        of, sentence = self._told[name]
+            self._written.setdefault(name, (event.generation, event.sentence) if event is not None else (0, ""))
+        of, sentence = self._written[name]
         if found.serious:
             worst = found.serious[0].severity
             text, reason = f"differs from {found.against} in: {named(found.serious)} ({worst})", f"{EVENT}-{worst}"
@@ -35,8 +35,8 @@ class Telling:
             text, reason = f"differs from {found.against} in nothing any more", GONE
         if (generation, text) == (of, sentence) or (reason == GONE and of != generation):
             return
-        self._told[name] = generation, text
+        self._written[name] = generation, text
         await self.happened(name, EVENT, text, reason)
 
     def forget(self, name: str) -> None:
-        self._told.pop(name, None)
+        self._written.pop(name, None)

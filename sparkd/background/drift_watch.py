@@ -11,9 +11,9 @@ from typing import Any
 import structlog
 from anyio.abc import TaskGroup
 
-from sparkd.background.drift_events import Telling
+from sparkd.background.drift_events import DriftEvents
 from sparkd.background.engine_port import EnginePort
-from sparkd.background.engine_words import Hearing
+from sparkd.background.engine_words import EngineWords
 from sparkd.background.known_good_store import NotRead, Record, Store
 from sparkd.background.parser_interview import Asking, beside
 from sparkd.background.recording import Recording
@@ -63,15 +63,15 @@ def not_recorded(name: str, generation: object, kept: Mapping[int, Record | str]
 
 
 @dataclass(slots=True)
-class Drifter:
+class DriftWatch:
     surveyor: Surveyor
     owner: str
     ledger: Ledger
     store: Store
     recording: Recording
-    hearing: Hearing
+    engine_words: EngineWords
     asking: Asking
-    telling: Telling
+    events: DriftEvents
     found: dict[str, Drift] = field(default_factory=dict)
     """Deployment -> the last comparison of what runs with what worked."""
     _tried: dict[str, float] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Drifter:
         for known in (self.found, self._tried, self._scenes):
             known.pop(name, None)
         self.recording.forget(name)
-        self.telling.forget(name)
+        self.events.forget(name)
 
     async def _record_or_compare(self, name: str, seen: Snapshot) -> None:
         running, state, file = self.ledger.running(name), self.ledger.states[name], self.ledger.roster.wanted[name]
@@ -138,7 +138,7 @@ class Drifter:
             now = self.ledger.states.get(name)
             if now is not None and now.phase in LIVE and now.generation == state.generation:
                 self.found[name] = drift
-                await self.telling.tell(running, state.generation, drift)
+                await self.events.write(running, state.generation, drift)
 
     # -------------------------------------------------------------------------------------------------------------- asked
 
@@ -157,7 +157,7 @@ class Drifter:
         drift = await self._with_reference(record, deployment, seen)
         if against in (None, "known-good") and state.phase in LIVE:
             self.found[name] = drift
-            await self.telling.tell(deployment, state.generation, drift)
+            await self.events.write(deployment, state.generation, drift)
         return drift
 
     async def _record(self, name: str, against: str | None) -> Record:
@@ -204,7 +204,7 @@ class Drifter:
         if old or not quick:
             began = clock.now()
             scene = await beside(self.asking, self.surveyor.survey(blank, [reading(quick=False)]), deployment)
-            scene = replace(scene, says=await self.hearing.words(scene))
+            scene = replace(scene, says=await self.engine_words.read(scene))
             if keep:
                 self._scenes[deployment.name] = began, deployment.digest, scene
             return scene
@@ -228,7 +228,7 @@ class Drifter:
         )
 
     async def hashed(self, name: str, seen: Snapshot) -> Mapping[str, Hashed | Unknown]:
-        """Node -> how far it has hashed the weights; they go on with it while somebody asks. What is hashed is in every
+        """Node -> how far it has hashed the weights; they go on with it while a client asks. What is hashed is in every
         later comparison."""
         deployment = self._compared(name)
         scene = await self.surveyor.survey(self._blank(deployment, seen), [HASHING])
@@ -244,7 +244,7 @@ class Drifter:
         return self.ledger.running(name) if state.phase in ASK_ENGINE else self.ledger.roster.wanted[name]
 
 
-def drifter(
+def drift_watch(
     surveyor: Surveyor,
     asking: Asking,
     owner: str,
@@ -253,7 +253,7 @@ def drifter(
     engines: EnginePort,
     happened: Callable[[str, str, str, str], Awaitable[None]],
     journal: Journal,
-) -> Drifter:
+) -> DriftWatch:
     """All parts of it. `state`: the daemon's own folder; `happened`: writes deployment, kind, sentence, reason into `journal`."""
 
     async def ask(name: str) -> Canary:
@@ -264,9 +264,9 @@ def drifter(
         await happened(name, KIND, f"generation {record.generation} is recorded as known-good: {why}", KIND)
 
     store = Store(state / KIND, asking.tables)
-    hearing = Hearing(surveyor.access, engines)
-    telling = Telling(happened, lambda name: journal.last(name, EVENT))
-    return Drifter(surveyor, owner, ledger, store, Recording(store, ask, recorded), hearing, asking, telling)
+    engine_words = EngineWords(surveyor.access, engines)
+    events = DriftEvents(happened, lambda name: journal.last(name, EVENT))
+    return DriftWatch(surveyor, owner, ledger, store, Recording(store, ask, recorded), engine_words, asking, events)
 
 
 def _over(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> dict[Any, Any]:

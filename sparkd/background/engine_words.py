@@ -26,18 +26,18 @@ from sparkd.observe.unknowns import NodeAccess
 
 FIRST_LINES = 600
 """vLLM prints its arguments within the first twenty, and their effect before the weights."""
-HEAR_S = 3.0
+READ_S = 3.0
 
 Words = dict[str, dict[str, Any]]
 """GIVEN and IN_USE -> name -> value, or Unread; REST -> what else of it could not be read."""
 
 
 @dataclass(slots=True)
-class Hearing:
+class EngineWords:
     access: Mapping[str, NodeAccess]
     engines: EnginePort
 
-    async def words(self, scene: Scene) -> dict[tuple[str, str], Words | Unknown]:
+    async def read(self, scene: Scene) -> dict[tuple[str, str], Words | Unknown]:
         """(node, owner of the main process) -> its words, or why they could not be read. Never raises."""
         found: dict[tuple[str, str], Words | Unknown] = {}
         if scene.deployment.engine not in ENGINES:
@@ -76,12 +76,12 @@ class Hearing:
             return []
         runtime = self.access[process.node].runtimes[deployment.runtime]
         try:
-            with anyio.fail_after(HEAR_S):
+            with anyio.fail_after(READ_S):
                 found = await runtime.beginning(process.container, FIRST_LINES, _unix(process.started))
         except SparkdError as error:
             return Unknown(str(error), clock.now())
         except TimeoutError:
-            return Unknown(f"no answer in {HEAR_S:g} s", clock.now())
+            return Unknown(f"no answer in {READ_S:g} s", clock.now())
         return [line.text for line in found]
 
     async def _pages(self, scene: Scene, into: dict[str, Any], rest: dict[str, Any]) -> None:
@@ -92,7 +92,7 @@ class Hearing:
 
         async def page(path: str) -> None:
             try:
-                status, text = await http.page(base_url(deployment, scene.cluster.nodes), path, HEAR_S / 2, token)
+                status, text = await http.page(base_url(deployment, scene.cluster.nodes), path, READ_S / 2, token)
             except SparkdError:
                 return  # not up yet, or frozen: the loop judges that, not this reader
             read = await bounded_bytes.parsed(partial(_page, engine, path), text) if status == 200 else {}

@@ -31,7 +31,7 @@ log = structlog.get_logger("sparkd")
 KEPT = 20
 """Records of one deployment; pinned ones are kept beside these."""
 MOST_READ = 5 * KEPT
-"""The newest of a folder that somebody has filled: each costs the reader's child some milliseconds, and us its memory."""
+"""The newest of a folder with many more: each costs the reader's child some milliseconds, and us its memory."""
 MAX_FILE_BYTES = 1 << 20
 
 _Stamp = tuple[int, int, int]
@@ -115,7 +115,7 @@ class Store:
         return chosen(records)
 
     async def write(self, record: Record, source: str | None = None) -> Path:
-        """Keep it, with the text of its deployment file; old ones that nobody blessed go. Raises OSError, NotRead."""
+        """Keep it, with the text of its deployment file; old ones that were not blessed go. Raises OSError, NotRead."""
         async with self._writing:  # two may bless at once
             known = await self.records(record.deployment)
             others = [one for one in known if record.pinned and one.pinned and one.generation != record.generation]

@@ -1,6 +1,6 @@
 """Deployments -> what their engines' own parsers say: asked in the background, once per engine, and kept on the disk.
 
-A check is never made to wait for it: what nobody has asked yet is judged by the table that ships.
+A check is never made to wait for it: until an engine has answered, the table that ships judges.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ log = structlog.get_logger("sparkd")
 EVERY_S = 300.0
 """Between two looks whether an image has become another."""
 RETRY_S = 3600.0
-"""After an engine that could not say it; it will not say it the next minute either."""
+"""After an engine failed to answer; it would not answer a minute later either."""
 AGAIN_S = 60.0
-"""The same while people ask for the checks, or a program of theirs does."""
+"""The same while a person or a script asks for the checks."""
 KEY_S = 8.0
 NOT_YET = "its own parser has not been asked yet"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ParserAnswer:
     """What the engine's own parser says, or None and why that is not known."""
 
     table: FlagTable | None
     why: str = ""
     key: EngineKey | None = None
-    """None where nobody can tell."""
+    """None where it is not known which engine that is."""
 
     @property
     def beside_image(self) -> str | None:
@@ -71,7 +71,7 @@ class Asking:
     _failed: dict[EngineKey, tuple[float, str]] = field(default_factory=dict)
     """When it is tried again, and what went wrong."""
     _lost: dict[str, str] = field(default_factory=dict)
-    """Deployment -> why nobody can tell which Python runs its engine."""
+    """Deployment -> why it is not known which Python runs its engine."""
     _next: dict[tuple[str, str], float] = field(default_factory=dict)
     """(deployment, its digest) -> when it is looked at again."""
     _swept: set[str] = field(default_factory=set)
@@ -82,10 +82,10 @@ class Asking:
 
     # ------------------------------------------------------------------------------------------------- what is known
 
-    async def told(self, deployment: Deployment) -> Told:
-        """Of the engine on the first node that has it. Costs an inspect; never raises for a node that cannot be asked."""
+    async def answer(self, deployment: Deployment) -> ParserAnswer:
+        """The answer of the engine on the first node that has it. Costs an inspect; an unreachable node raises nothing."""
         if not self._askable(deployment):
-            return Told(None, "")
+            return ParserAnswer(None, "")
         known, why, first = await self._known(), "", None
         for node in deployment.nodes:
             try:
@@ -101,12 +101,12 @@ class Asking:
                 why = f"no answer in {KEY_S:g} s"
                 continue
             if key in known:
-                return Told(known[key], key=key)
+                return ParserAnswer(known[key], key=key)
             first = first or key
             if key in self._failed:
                 why = self._failed[key][1]
         why = why or self._lost.get(deployment.name, "")
-        return Told(None, f"its own parser could not be asked: {why}" if why else NOT_YET, first)
+        return ParserAnswer(None, f"its own parser could not be asked: {why}" if why else NOT_YET, first)
 
     def tables(self) -> Tables:
         """What engines have said so far. An id is its content's, so there will only ever be more."""
@@ -145,7 +145,7 @@ class Asking:
         states: Mapping[str, State],
         seen: Mapping[str, NodeView],
     ) -> None:
-        """Once a cycle: give way to a start, and otherwise ask whom nobody has asked."""
+        """Once a cycle: give way to a start, and otherwise ask an engine that was not asked yet."""
         all_of_them = list(deployments)
         free = quiet(all_of_them, states, seen)
         if self._node is not None:
@@ -209,7 +209,7 @@ class Asking:
         failed = located is not None and clock.now() < self._failed.get(located.key, (0.0, ""))[0]
         if located is None or located.key in known or failed:
             return
-        if (await self.told(deployment)).table is not None:
+        if (await self.answer(deployment)).table is not None:
             return  # another node's engine has answered: where it is asked is a matter of memory, and may change
         await self._run(interview, asks, located, deployment, node)
 
@@ -240,16 +240,20 @@ class Asking:
 
 async def beside(asking: Asking, survey: Coroutine[object, object, Scene], deployment: Deployment) -> Scene:
     """What a survey sees, with what the engine's parser says, at once: a mute Docker costs its deadline once."""
-    told: list[Told] = []
+    answers: list[ParserAnswer] = []
 
     async def ask() -> None:
-        told.append(await asking.told(deployment))
+        answers.append(await asking.answer(deployment))
 
     async with anyio.create_task_group() as group:
         group.start_soon(ask)
         scene = await survey
     return replace(
-        scene, parser=told[0].table, unasked=told[0].why, engine_id=told[0].beside_image, tables=asking.tables()
+        scene,
+        parser=answers[0].table,
+        unasked=answers[0].why,
+        engine_id=answers[0].beside_image,
+        tables=asking.tables(),
     )
 
 

@@ -14,7 +14,7 @@ from sparkd.background.speed import ACCEPTANCE, FIRST, RATE, Sample, accepted
 from sparkd.base import clock, files
 from sparkd.base.redact import Redactor
 from sparkd.comparing.seen import Seen
-from sparkd.comparing.sides import unsaid
+from sparkd.comparing.sides import unread_clauses
 from sparkd.model.action import SendCanary, WarmUp
 from sparkd.model.config import Deployment
 from sparkd.model.decision import Phase, State
@@ -132,7 +132,7 @@ class Recording:
     def due(self, deployment: Deployment, state: State) -> bool:
         """Has this generation answered for long enough, with nothing against it, and was it not recorded yet?"""
         since = state.serving_since
-        unseen = state.watch.gap_until is not None  # ten minutes in which nobody looked are no ten minutes of answering
+        unseen = state.watch.gap_until is not None  # ten minutes without a look are no ten minutes of answering
         if state.phase is not Phase.SERVE or since is None or state.watch.suspicious or unseen:
             return False
         waited = clock.now() - self._tried.get(deployment.name, -AGAIN_S) >= AGAIN_S
@@ -175,7 +175,7 @@ class Recording:
         )
         source = await files.aside(partial(_source, deployment, wanted))
         await self.store.write(record, source)
-        if unread := list(unsaid(seen)):
+        if unread := list(unread_clauses(seen)):
             log.warning("recorded without what could not be read", deployment=deployment.name, unread=unread)
         self._done[deployment.name] = generation
         await self.recorded(deployment.name, record)

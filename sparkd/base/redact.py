@@ -24,7 +24,7 @@ class Redactor(Hiding):
 
     @classmethod
     def of(cls, deployment: Deployment) -> Redactor:
-        """Read the deployment's secrets (blocking I/O), and what its configuration holds of others."""
+        """Reads the deployment's secrets (blocking I/O), and finds those that stand in its configuration."""
         written = {leak.value for leak in leaks([deployment.env, deployment.node_env, deployment.args])}
         return cls.knowing(written | secret_files.values(deployment.secrets.values()), deployment.secrets)
 

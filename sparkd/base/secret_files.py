@@ -55,7 +55,7 @@ def values(named: Iterable[str] | None = None) -> frozenset[str]:
         try:
             read(file)
         except SecretUnread:
-            continue  # a secret that cannot be read was handed to nobody, unless it could be before
+            continue  # an unreadable secret was never handed out, unless it could be read before
     return frozenset(value for file in (_read if asked is None else asked) for value in _read.get(file, ()))
 
 

@@ -115,7 +115,7 @@ def _flags(scene: Scene, table: FlagTable, file: str) -> Iterator[Trouble]:
 
 
 def _variables(scene: Scene, table: FlagTable, file: str) -> Iterator[Trouble]:
-    """A name that the engine does not read does nothing, and nobody says so but one line among hundreds."""
+    """A variable that the engine does not read does nothing, and only one log line among hundreds says so."""
     deployment, prefix = scene.deployment, _engine_variables(scene.deployment).own
     names = {*deployment.env, *deployment.secrets, *(name for env in deployment.node_env.values() for name in env)}
     unknown = [name for name in sorted(names) if prefix and name.startswith(prefix) and name not in table.variables]

@@ -85,7 +85,7 @@ def _sought(scene: Scene, node: str, need: Needed) -> _Sought | None:
 
 
 def _in_image(scene: Scene, node: str, need: Needed) -> _Sought | None:
-    """Where the image is not there, Docker fetches it; what is in a volume of Docker's, nobody has looked at."""
+    """None where the image is missing (Docker fetches it), and for a path in one of Docker's own volumes."""
     for source, target in sorted(need.mounts, key=lambda pair: -len(pair[1])):
         if below(need.path, target):
             return None if not source else _Sought((Look(node, HOST, moved(need.path, target, source)),), mount=True)

@@ -39,7 +39,7 @@ def _listening(view: NodeView, port: int) -> list[Socket]:
 
 
 def _behind(view: NodeView, socket: Socket, owner: str) -> list[Container]:
-    """The ranks of ours, of whatever deployment and generation, that it is of. A holder nobody can see may be any of them."""
+    """Our ranks that may hold the socket, of any deployment and generation. An invisible holder may be any living one."""
     ours = [one for one in view.ranks if one.owner == owner]
     if socket.pid is None or isinstance(view.processes, Unknown):
         return [one for one in ours if one.alive]

@@ -70,7 +70,7 @@ def _earlyoom(argv: tuple[str, ...], total: int) -> int | None:
         name, attached = word[:2], word[2:] or value
         if name in ("-m", "-M"):
             amount = real(attached.partition(",")[0])
-            if amount is None:  # a title of anybody's: `earlyoom -m inf`
+            if amount is None:  # a title may say anything: `earlyoom -m inf`
                 return None
             given[name] = amount
     floors = [given["-m"] * total / 100] if "-m" in given else []

@@ -1,6 +1,6 @@
 """What the deployment needs in the image: Python modules and programs, looked for where the image would find them.
 
-Only what is in the image counts: a module that somebody installed into a running container is gone when the container
+Only what is in the image counts: a module that was installed into a running container is gone when the container
 is recreated (first field report: DeepGEMM).
 """
 

@@ -92,7 +92,7 @@ async def _check(
 
 
 async def _ask(asking: Asking, deployments: tuple[Deployment, ...], seen: Snapshot) -> None:
-    """Nobody will ask their engines later. Where ranks run they may be starting, and nobody here knows: not there."""
+    """Asks the engines now, since no daemon will later. Not on nodes where ranks run: these may be just starting."""
     idle = frozenset(node for node, view in seen.nodes.items() if not any(one.alive for one in view.ranks))
     for one in deployments:
         if (node := where(one, idle, seen.nodes)) is not None:

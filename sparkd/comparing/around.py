@@ -69,7 +69,7 @@ def around(scene: Scene, node: str, program: Program | None = None) -> RankForm:
     return RankForm(node=node, files=files or None, host=host or None, unit=unit)
 
 
-def unsaid(scene: Scene, node: str, program: Program | None) -> dict[str, str]:
+def unread_parts(scene: Scene, node: str, program: Program | None) -> dict[str, str]:
     """Beginnings of keys about which this survey says nothing, and why: they are not compared."""
     deployment = scene.deployment
     asked: dict[str, object] = {

@@ -14,7 +14,7 @@ from typing import Any
 from sparkd.base.unread import bounded
 from sparkd.checks.shared.scene import Ask, Check, Scene
 from sparkd.commandline import inspect, programs
-from sparkd.comparing.around import around, asks, changed_in, unsaid, without
+from sparkd.comparing.around import around, asks, changed_in, unread_parts, without
 from sparkd.comparing.mains import Found, main_process, of_rank, running_by_mark
 from sparkd.comparing.rendered import form_of
 from sparkd.comparing.seen import Seen
@@ -87,7 +87,7 @@ def _changes(scene: Scene) -> Iterator[Ask]:
 
 @dataclass(frozen=True, slots=True)
 class _Rank:
-    """One rank as it was read. `how`: runs | ended | asleep | absent. `missing` as Seen.unsaid has it."""
+    """One rank as it was read. `how`: runs | ended | asleep | absent. `missing` as Seen.unread_parts has it."""
 
     form: RankForm
     how: str
@@ -95,8 +95,8 @@ class _Rank:
 
 
 def live(scene: Scene) -> Seen:
-    """Every rank as it runs, as it ended, or (where there is nothing of it) as it is wanted. What one of them prints that
-    cannot be read costs that rank alone."""
+    """Every rank as it runs, as it ended, or (where there is nothing of it) as it is wanted. Unreadable text of one rank
+    costs that rank alone."""
     unread, found = dict(_unread(scene)), dict[int, _Rank]()
     for rank, node in enumerate(scene.deployment.nodes):
         read = bounded(f"rank {rank}", _rank, scene, rank) if node not in unread else Unread(unread[node])
@@ -105,13 +105,14 @@ def live(scene: Scene) -> Seen:
         else:
             found[rank] = read
     ranks = {how: tuple(rank for rank, one in found.items() if one.how == how) for how in ("absent", "ended", "asleep")}
-    heard = tuple(_heard(scene, unread))
+    by_word = tuple(_by_word(scene, unread))
     label = "live" if len(ranks["absent"]) + len(ranks["asleep"]) < len(found) or not found else "the next start"
     return Seen(
         side=Side(label=label, kind="live", ranks=tuple(one.form for one in found.values())),
         unread=unread,
-        unsaid={rank: one.missing for rank, one in found.items()} | {form.rank: missing for form, missing in heard},
-        heard=tuple(form for form, _ in heard),
+        unread_parts={rank: one.missing for rank, one in found.items()}
+        | {form.rank: missing for form, missing in by_word},
+        by_word=tuple(form for form, _ in by_word),
         flags_by=_flags_by(scene),
         tables=scene.tables,
         **ranks,
@@ -129,7 +130,7 @@ def _rank(scene: Scene, rank: int) -> _Rank:
     else:
         form, how = _wanted(scene, rank), "absent" if kept is None else "asleep"
     program = found.program if found is not None else None
-    missing = {**unsaid(scene, node, program), **dict(_silent(scene, node, program))}
+    missing = {**unread_parts(scene, node, program), **dict(_silent(scene, node, program))}
     return _Rank(_whole(scene, rank, form, program), how, missing)
 
 
@@ -141,14 +142,14 @@ def _flags_by(scene: Scene) -> str:
     return table.label(scene.deployment.runtime) + why
 
 
-def _heard(scene: Scene, unread: Collection[str]) -> Iterator[tuple[RankForm, dict[str, str]]]:
+def _by_word(scene: Scene, unread: Collection[str]) -> Iterator[tuple[RankForm, dict[str, str]]]:
     """What each running engine says of itself, as a form; and why other parts of it could not be read."""
     for rank, node in enumerate(scene.deployment.nodes):
         ours = running_by_mark(scene, node) if node in unread and node in scene.nodes else None
         words = scene.says.get((node, ours)) if ours is not None else None
         if words and not isinstance(words, Unknown):
-            form = RankForm(rank=rank, node=node, engine=scene.deployment.engine, says=said.heard(words))
-            yield veiled(form, scene.veil), dict(said.unheard(words))
+            form = RankForm(rank=rank, node=node, engine=scene.deployment.engine, says=said.readable(words))
+            yield veiled(form, scene.veil), dict(said.unreadable(words))
 
 
 def wanted(scene: Scene) -> Seen:
@@ -165,7 +166,7 @@ def wanted(scene: Scene) -> Seen:
     return Seen(
         side=Side(label="the next start", kind="deployment", ranks=tuple(forms)),
         unread=unread,
-        unsaid={rank: unsaid(scene, scene.deployment.nodes[rank], None) for rank in ranks},
+        unread_parts={rank: unread_parts(scene, scene.deployment.nodes[rank], None) for rank in ranks},
         absent=tuple(ranks),
         flags_by=_flags_by(scene),
         tables=scene.tables,
@@ -178,7 +179,7 @@ def _next(scene: Scene, rank: int) -> RankForm:
 
 def beside(known: Side, seen: Seen) -> Side:
     """The other side of a comparison, without what the seen one cannot say."""
-    return replace(known, ranks=tuple(without(form, seen.unsaid.get(form.rank, {})) for form in known.ranks))
+    return replace(known, ranks=tuple(without(form, seen.unread_parts.get(form.rank, {})) for form in known.ranks))
 
 
 def _whole(scene: Scene, rank: int, form: RankForm, program: Program | None) -> RankForm:
@@ -223,7 +224,7 @@ def _running(scene: Scene, node: str, found: Found) -> RankForm:
     return replace(
         made,
         node=node,
-        says=None if words is None or isinstance(words, Unknown) else said.heard(words),
+        says=None if words is None or isinstance(words, Unknown) else said.readable(words),
         engine=found.engine,
         engine_id=scene.engine_id,
         program=found.name,
@@ -239,7 +240,7 @@ def _silent(scene: Scene, node: str, program: Program | None) -> Iterator[tuple[
     if isinstance(words, Unknown):
         yield "what its engine says of itself", words.why
     elif words is not None:
-        yield from said.unheard(words)
+        yield from said.unreadable(words)
 
 
 def _made(scene: Scene, node: str, container: Mapping[str, Any]) -> RankForm:

@@ -17,13 +17,13 @@ class Seen:
     side: Side
     unread: Mapping[str, str]
     """Node -> why what runs there is not known."""
-    unsaid: Mapping[int, Mapping[str, str]]
+    unread_parts: Mapping[int, Mapping[str, str]]
     """Rank -> what of it could not be read (beginnings of keys), and why."""
     absent: tuple[int, ...] = ()
     ended: tuple[int, ...] = ()
     asleep: tuple[int, ...] = ()
     """Their containers run and no engine in them: with what flags one was started only its script knows."""
-    heard: tuple[RankForm, ...] = ()
+    by_word: tuple[RankForm, ...] = ()
     """Of unread nodes: what the engine of the rank says of itself, which needs no look at its process."""
 
     flags_by: str = ""

@@ -29,7 +29,7 @@ def with_known(known: Side, seen: Seen, at: float, seconds: float) -> Drift:
         ended=seen.ended,
         asleep=seen.asleep,
         flags_by=seen.flags_by,
-        not_compared=(*drift.not_compared(side, seen.side), *unsaid(seen)),
+        not_compared=(*drift.not_compared(side, seen.side), *unread_clauses(seen)),
     )
 
 
@@ -51,8 +51,8 @@ def in_order(findings: Iterable[Difference]) -> tuple[Difference, ...]:
 
 def _by_word_alone(known: Side, seen: Seen) -> Iterator[Difference]:
     """A rank of an unread node, by what its engine says: of all else nothing is known."""
-    for form in seen.heard:
-        before, missing = known.rank(form.rank), seen.unsaid.get(form.rank, {})
+    for form in seen.by_word:
+        before, missing = known.rank(form.rank), seen.unread_parts.get(form.rank, {})
         if before is not None:
             flags = before.flags and {
                 name: one for name, one in before.flags.items() if said.given(name) not in missing
@@ -64,9 +64,9 @@ def _by_word_alone(known: Side, seen: Seen) -> Iterator[Difference]:
             )
 
 
-def unsaid(seen: Seen) -> Iterator[str]:
-    """What of its running ranks could not be read, one clause each: it is neither compared nor recorded."""
-    for rank, missing in seen.unsaid.items():
+def unread_clauses(seen: Seen) -> Iterator[str]:
+    """A clause for each part of a running rank that could not be read: it is neither compared nor recorded."""
+    for rank, missing in seen.unread_parts.items():
         for key, why in missing.items():
             if why != NOT_RUNNING:
                 yield f"{key.strip()} of rank {rank}: {why}"

@@ -9,13 +9,13 @@ from typing import Any, Protocol, TypeVar
 
 from sparkd import drift
 from sparkd.api import Conflict, NotFound, Unread, Unwritable
-from sparkd.background.drift_watch import Drifter, NothingToCompare, not_recorded
+from sparkd.background.drift_watch import DriftWatch, NothingToCompare, not_recorded
 from sparkd.background.known_good_store import NotRead, Record, chosen
 from sparkd.base import clock
 from sparkd.checks.build_metadata import values
 from sparkd.comparing.around import metadata
 from sparkd.comparing.live import live
-from sparkd.comparing.sides import unsaid
+from sparkd.comparing.sides import unread_clauses
 from sparkd.drift import between
 from sparkd.drift.form import RankForm, Side
 from sparkd.drift.report import Drift
@@ -40,19 +40,19 @@ class Looks(Protocol):
 @dataclass(frozen=True, slots=True)
 class Drifts:
     name: str
-    drifter: Drifter
+    drift_watch: DriftWatch
     looks: Looks
 
     @property
     def _wanted(self) -> Deployment:
         """As its file says."""
-        return self.drifter.ledger.roster.wanted[self.name]
+        return self.drift_watch.ledger.roster.wanted[self.name]
 
     async def drift(self, against: str | None) -> Json:
         """Raises NotFound where there is nothing to compare with, Conflict before the first look."""
         try:
             with _readable():
-                found = await self.drifter.drift(self.name, await self._seen(), against)
+                found = await self.drift_watch.drift(self.name, await self._seen(), against)
         except NothingToCompare as nothing:
             refusal = NotFound if nothing.named else Conflict
             raise refusal(nothing.text, nothing.fix) from nothing
@@ -64,7 +64,7 @@ class Drifts:
         deployment, name = self._wanted, self.name
         if deployment.image is None:
             raise Conflict(f"{name} runs from no image that could say how it was built", f"sparkd ctl drift {name}")
-        scene = await self.drifter.scene(deployment, await self._seen(), keep=False)
+        scene = await self.drift_watch.scene(deployment, await self._seen(), keep=False)
         said = {node: scene.answer(metadata(deployment, node)) for node in deployment.nodes}
         read = {node: values(text) if isinstance(text, str) else None for node, text in said.items()}
         forms = (
@@ -85,7 +85,7 @@ class Drifts:
 
     async def hashes(self) -> Json:
         """How far the weights are hashed on each node, which they go on with. Raises Conflict before the first look."""
-        found = await self.drifter.hashed(self.name, await self._seen())
+        found = await self.drift_watch.hashed(self.name, await self._seen())
         read = {node: one for node, one in found.items() if not isinstance(one, Unknown)}
         return {
             "schema": 1,
@@ -100,7 +100,7 @@ class Drifts:
 
     async def listing(self) -> Json:
         """Raises Unread, as all that is asked about records."""
-        store = self.drifter.store
+        store = self.drift_watch.store
         with _readable():
             kept = await store.kept(self.name)
         records = [one for one in kept.values() if isinstance(one, Record)]
@@ -110,7 +110,7 @@ class Drifts:
 
     async def show(self, generation: int) -> Json:
         record = await self._record(generation)
-        store = self.drifter.store
+        store = self.drift_watch.store
         try:
             text = await store.text(record)
         except OSError as error:
@@ -126,7 +126,7 @@ class Drifts:
             live=other.label,
             at=clock.now(),
             seconds=0.0,
-            findings=drift.compare(one.side, other.side, tables=self.drifter.asking.tables()),
+            findings=drift.compare(one.side, other.side, tables=self.drift_watch.asking.tables()),
             not_compared=drift.not_compared(one.side, other.side),
         )
         return found.as_json(self.name, other.recorded or rfc3339(clock.wall()))
@@ -136,8 +136,8 @@ class Drifts:
         if generation is not None:
             known = await self._record(generation)
             record = replace(known, pinned=True, note=note or known.note)
-            await self._kept(self.drifter.store.write(record))
-            await self.drifter.recording.recorded(self.name, record)
+            await self._kept(self.drift_watch.store.write(record))
+            await self.drift_watch.recording.recorded(self.name, record)
             return {"schema": 1, **record.as_json(), "not_read": []}
         record, not_read = await self._bless_now(note)
         return {"schema": 1, **record.as_json(), "not_read": not_read}
@@ -154,21 +154,21 @@ class Drifts:
 
     async def _bless_now(self, note: str) -> tuple[Record, list[str]]:
         """The record, and what of the ranks could not be read and is not in it."""
-        name, ledger = self.name, self.drifter.ledger
+        name, ledger = self.name, self.drift_watch.ledger
         state, running = ledger.states[name], ledger.running(name)
         if state.phase is not Phase.SERVE or state.watch.alarmed:
             fix = f"bless an earlier one: sparkd ctl known-good list {name}"
             raise Conflict(f"{name} does not serve well now: {state.sentence or state.phase}", fix)
-        seen = live(await self.drifter.scene(running, await self._seen()))
+        seen = live(await self.drift_watch.scene(running, await self._seen()))
         if not seen.whole:
             unread = "; ".join(f"{node}: {why}" for node, why in seen.unread.items()) or "not all of its ranks run"
             raise Conflict(f"{name} cannot be read whole now ({unread})", "ask again in a moment")
-        keep = self.drifter.recording.keep
+        keep = self.drift_watch.recording.keep
         record = await self._kept(keep(running, state.generation, seen, self._wanted, note or None, pinned=True))
-        return record, list(unsaid(seen))
+        return record, list(unread_clauses(seen))
 
     async def _record(self, generation: int) -> Record:
-        store = self.drifter.store
+        store = self.drift_watch.store
         with _readable():
             kept = await store.kept(self.name)
         found = kept.get(generation)

@@ -77,5 +77,5 @@ class Connections:
 
 
 def _way(node: Node) -> Node:
-    """What of a node decides how it is reached; its address on the fabric does not."""
+    """The node without its address on the fabric, which does not change how sparkd reaches it."""
     return replace(node, data_address=None)

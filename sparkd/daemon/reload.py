@@ -75,7 +75,7 @@ class Reloading:
 
     read: Read | None
     loop: Loop
-    told: Callable[[Event], Awaitable[None]]
+    record: Callable[[Event], Awaitable[None]]
     """Journals what concerns no deployment alone."""
     connections: Connections
     notifier: Notifier
@@ -124,7 +124,7 @@ class Reloading:
 
     async def _journal(self, kind: str, sentence: str, by: str, message: str, data: Mapping[str, Any]) -> None:
         event = Event(at=clock.wall(), kind=kind, sentence=sentence, reason=kind, by=by, message=message, data=data)
-        await self.told(event)
+        await self.record(event)
 
 
 def refusals(before: Cluster, after: Cluster, file: str, in_use: Mapping[str, str]) -> Iterator[Problem]:

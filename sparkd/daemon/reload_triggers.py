@@ -1,4 +1,4 @@
-"""What has the configuration read again while nobody waits for the answer: SIGHUP, and files that have changed."""
+"""Reloads without a waiting client: at SIGHUP, and when files have changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def on_signals(asked: ObjectReceiveStream[None], service: Reloads) -> None
 
 
 async def _reload(service: Reloads, by: str) -> None:
-    """Read the configuration again for somebody who waits for no answer: what became of it is logged and shown."""
+    """Read the configuration again without a waiting client: the result is logged and shown."""
     try:
         answer = await service.reload(by, "")
     except api.Refusal as error:

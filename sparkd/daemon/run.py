@@ -98,7 +98,7 @@ async def _main(config: Config, reach: Reach, journal: Journal, config_path: Pat
             )
             wake.target = supervisor.wake
             await supervisor.ledger.load()
-            await supervisor.drifter.count_on()
+            await supervisor.drift_watch.count_on()
             read = None if config_path is None else partial(load_config.load, config_path)
             service = serviced(supervisor, read, connections, notifier)
             await service.showing.learn()
@@ -119,16 +119,16 @@ def serviced(
     supervisor: Supervisor, read: Read | None, connections: Connections, notifier: notices.Notifier
 ) -> Service:
     """The parts that people are answered by, each with what it uses of the loop. `read`: the configuration, once more."""
-    ledger, journal, drifter = supervisor.ledger, supervisor.journal, supervisor.drifter
-    reloading = Reloading(read, supervisor, supervisor.chronicle.told, connections, notifier)
-    showing = Showing(supervisor, ledger, journal, drifter, reloading, notifier)
-    supervisor.chronicle.heard = showing.heard
+    ledger, journal, drift_watch = supervisor.ledger, supervisor.journal, supervisor.drift_watch
+    reloading = Reloading(read, supervisor, supervisor.chronicle.record, connections, notifier)
+    showing = Showing(supervisor, ledger, journal, drift_watch, reloading, notifier)
+    supervisor.chronicle.listener = showing.publish_event
     return Service(
         loop=supervisor,
         ledger=ledger,
         journal=journal,
         checker=supervisor.checker,
-        drifter=drifter,
+        drift_watch=drift_watch,
         reloading=reloading,
         showing=showing,
         wishes=Wishes(ledger, supervisor.want),

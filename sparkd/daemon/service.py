@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from sparkd.api import Conflict, NotFound, Operation, Unread, Unusable
 from sparkd.background.checks_runner import Checker
-from sparkd.background.drift_watch import Drifter
+from sparkd.background.drift_watch import DriftWatch
 from sparkd.base import clock
 from sparkd.base.errors import ConfigError, HostError
 from sparkd.checks.shared.report import report
@@ -44,7 +44,7 @@ class Service:
     ledger: Ledger
     journal: Journal
     checker: Checker
-    drifter: Drifter
+    drift_watch: DriftWatch
     reloading: Reloading
     showing: Showing
     wishes: Wishes
@@ -139,7 +139,7 @@ class Service:
 
     def drifts(self, name: str) -> drift_answers.Drifts:
         self._known(name)
-        return drift_answers.Drifts(name, self.drifter, self.loop)
+        return drift_answers.Drifts(name, self.drift_watch, self.loop)
 
     async def cleanup(self, name: str, clean: bool) -> Mapping[str, Any]:
         try:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import sparkd
 from sparkd.api import Hub
-from sparkd.background.drift_watch import Drifter
+from sparkd.background.drift_watch import DriftWatch
 from sparkd.base import clock
 from sparkd.daemon.reload import Reloading
 from sparkd.fleet.ledger import Ledger
@@ -21,7 +21,7 @@ from sparkd.reporting.copies import Shown
 from sparkd.reporting.notices import Notifier, drifted, edges
 
 CAPTURES = 5
-"""Generations of a deployment of which it is remembered what was saved, for `why`."""
+"""For so many generations of a deployment sparkd remembers what was saved, for `why`."""
 EARLIER = 10
 """Starts of a deployment whose stages are remembered, for the ETA of the next."""
 
@@ -46,10 +46,16 @@ class Showing:
     """The view of all that is known, and who is told of it. `publish` is called after every cycle."""
 
     def __init__(
-        self, loop: Loop, ledger: Ledger, journal: Journal, drifter: Drifter, reloading: Reloading, notifier: Notifier
+        self,
+        loop: Loop,
+        ledger: Ledger,
+        journal: Journal,
+        drift_watch: DriftWatch,
+        reloading: Reloading,
+        notifier: Notifier,
     ) -> None:
         self._loop, self._ledger, self._journal = loop, ledger, journal
-        self._drifter, self._reloading, self._notifier = drifter, reloading, notifier
+        self._drift_watch, self._reloading, self._notifier = drift_watch, reloading, notifier
         self._hub = Hub()
         self.shown = Shown(self.view)
         self._since = clock.wall()
@@ -86,7 +92,7 @@ class Showing:
             earlier=dict(self._earlier),
             node_since=dict(self._node_since),
             canaries=dict(self._canaries),
-            drift={name: found.counts for name, found in self._drifter.found.items()},
+            drift={name: found.counts for name, found in self._drift_watch.found.items()},
         )
 
     async def learn(self) -> None:
@@ -116,7 +122,7 @@ class Showing:
         self._before = shown
         return shown
 
-    def heard(self, event: Event) -> None:
+    def publish_event(self, event: Event) -> None:
         """Every event as it is journalled."""
         self._hub.publish("event", as_json(event))
         self._remember(event)

@@ -111,7 +111,7 @@ def late(since: float | None, snapshot: Snapshot, policy: Policy, now: float) ->
 
 
 def unasked(case: Case, watch: Watch) -> Watch:
-    """While requests fail and no canary that counts ends in its time, nobody looks whether they still do: a gap as well."""
+    """A gap too: requests failed, and no canary that counts has ended in time to show whether they still fail."""
     ended, policy = watch.canary_at, case.policy
     overdue = PROBE_AGAIN_S + policy.canary_timeout + LATE_PERIODS * policy.period
     silent = watch.canary_failing_since is not None and ended is not None and case.now - ended > overdue

@@ -51,7 +51,7 @@ def start_ranks(case: Case) -> Decision:
 
 
 def _sighted(case: Case) -> Case:
-    """With this look's gaps in its watch. What a warm-up met before or in one says nothing: it is asked again at once."""
+    """With this look's gaps in its watch. A warm-up that failed before or in a gap says nothing: another is sent at once."""
     watch = health.sighted(case, case.state.watch)
     if watch.gap_until == case.now:
         watch = replace(watch, canary_at=None)

@@ -17,7 +17,7 @@ from sparkd.model.outage import OPERATOR, PASSING, SYMPTOMS, UNREAD, Outage
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a decision knows of answering: yes, no, or (None) nobody can tell, and since when. `code` names a new cause."""
+    """What a decision knows of answering: yes, no, or None (not known), and since when. `code` names a new cause."""
 
     answers: bool | None
     since: float
@@ -101,7 +101,7 @@ def _rank_gone(case: Case, state: State) -> Seen | None:
 
 
 def _blind(case: Case, state: State) -> Seen | None:
-    """The head's node cannot be read, for longer than requests are apart otherwise: nobody can tell."""
+    """Not known: the head's node has been unread for longer than the time between two requests."""
     head = case.node_of(0)
     why = case.group.unread.get(head)
     if why is None or state.phase is Phase.PAUSED:
@@ -163,7 +163,7 @@ def _gone_on(case: Case, state: State, outage: Outage, seen: Seen | None) -> Out
 
 
 def _known_again(case: Case, outage: Outage, since: float) -> Outage:
-    """It is known to be down. What was known before nobody could look any more says nothing about meanwhile."""
+    """It is known to be down again. What was known before the unread time says nothing about that time."""
     if outage.unread_since is None:
         return outage
     until = since if since > outage.unread_since else case.now

@@ -102,7 +102,7 @@ _ALIKE_ON_HOSTS = ("kernel", "driver", "docker", "fabric MTU", "fabric speed")
 
 
 def only_one_hashed(name: str, one: Any, other: Any) -> bool:
-    """Weights are hashed where somebody has asked for it: nothing is said of the others."""
+    """Weights are hashed only when a person asks for it: a hash on one side alone is no difference."""
     return name.startswith("hash ") and None in (one, other)
 
 

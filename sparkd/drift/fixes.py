@@ -50,7 +50,7 @@ def _flag(name: str, known: Any, live: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    """For a shell; what nobody sees or would not survive being copied is an escape, as bash reads it."""
+    """For a shell; what is invisible or would not survive being copied is an escape, as bash reads it."""
     if text.isprintable():
         return shlex.quote(text)
     plain = text.replace("\\", "\\\\").replace("'", "\\'")

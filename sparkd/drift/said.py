@@ -24,7 +24,7 @@ SERVED = f"served-model-name{SUFFIX}"
 """It is the model's own where no name was given."""
 
 REST = "rest"
-"""Beside them in what was heard: what else could not be read, a page or the whole log. No form has it."""
+"""Beside them in what was read: what else could not be read, a page or the whole log. No form has it."""
 
 Flags = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ _WHAT = {GIVEN: "--{} by its log", IN_USE: f"{{}}{SUFFIX}", REST: "{}"}
 """Part -> how a value of it is called, for people; `without` goes by the same words."""
 
 
-def heard(words: Flags) -> dict[str, dict[str, Any]]:
+def readable(words: Flags) -> dict[str, dict[str, Any]]:
     """The part of an engine's words that could be read, for a form."""
     return {
         part: {name: value for name, value in found.items() if not isinstance(value, Unread)}
@@ -41,19 +41,19 @@ def heard(words: Flags) -> dict[str, dict[str, Any]]:
     }
 
 
-def unheard(words: Flags) -> Iterator[tuple[str, str]]:
+def unreadable(words: Flags) -> Iterator[tuple[str, str]]:
     """What is in an engine's words and could not be read, and why."""
     for part, found in words.items():
         yield from ((_WHAT[part].format(name), value.why) for name, value in found.items() if isinstance(value, Unread))
 
 
 def given(name: str) -> str:
-    """How `unheard` calls a flag that the log says was given."""
+    """How `unreadable` calls a flag that the log says was given."""
     return _WHAT[GIVEN].format(name)
 
 
 def without(form: RankForm, keys: Collection[str]) -> RankForm:
-    """A form whose engine does not say what `unheard` of another one has."""
+    """A form whose engine does not say what `unreadable` of another one has."""
     if not form.says:
         return form
     says = {

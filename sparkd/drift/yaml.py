@@ -67,5 +67,5 @@ def scalar(text: str) -> str:
 
 
 def _shown(char: str) -> str:
-    """What nobody sees is written as an escape: no YAML may have it as it is."""
+    """Invisible characters are written as escapes: YAML does not allow them as they are."""
     return char if char.isprintable() else f"\\u{ord(char):04x}" if char <= "\uffff" else f"\\U{ord(char):08x}"

@@ -57,7 +57,7 @@ class FlagTable:
     spellings: Mapping[str, str] = field(default_factory=dict)
     """`--long` and `-short` -> name."""
     variables: frozenset[str] = frozenset()
-    """Every name of a variable that the engine reads, also of those whose unset value nobody can tell."""
+    """Every variable that the engine reads, also those whose default is not known."""
 
     def label(self, runtime: str) -> str:
         """Whose word it is, for people."""

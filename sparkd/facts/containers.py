@@ -22,7 +22,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contained:
-    """One container of anybody. `owner` is the sparkd that made it."""
+    """One container, of sparkd or of any other program. `owner` is the sparkd that made it."""
 
     id: str
     name: str

@@ -26,7 +26,7 @@ class EnginePython:
 
     @property
     def version(self) -> str | None:
-        """Of the installed engine; None where nobody wrote it down."""
+        """Of the installed engine; None where no installed one was found."""
         found = (_INSTALLED.fullmatch(line) for line in self.stamps)
         return next((match[1] for match in found if match), None)
 

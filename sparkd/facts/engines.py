@@ -32,7 +32,7 @@ def parse(text: str) -> tuple[EngineProcess, ...]:
 
 
 def _mark(text: str) -> tuple[str, str, int] | None:
-    """A mark that is no mark says nothing: anybody may set such a variable."""
+    """An invalid mark is ignored: any process may set such a variable."""
     match = _MARK.fullmatch(text)
     return (match[1], match[2], int(match[3])) if match else None
 

@@ -13,7 +13,7 @@ _LINE = re.compile(rf"({WHOLE}) (\S+) ({WHOLE}|unlimited) (yes|no) (\S+)")
 
 @dataclass(frozen=True, slots=True)
 class RdmaRights:
-    """Of one main process. `owner`: container id or unit, `-` for neither. `devices` is None where nobody could look."""
+    """Of one main process. `owner`: container id or unit, `-` for neither. `devices` is None where it could not be read."""
 
     pid: int
     owner: str

@@ -1,4 +1,4 @@
-"""`sockets` probe -> TCP sockets on our ports. No text means that nobody uses them."""
+"""`sockets` probe -> TCP sockets on our ports. No text means that no process uses them."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Unit:
     @property
     def starts_itself(self) -> bool:
         """Enabled, on a timer, in the middle of its restarts, or made by a generator (a Quadlet of podman's, an init script)
-        and running: it starts without anybody asking."""
+        and running: it starts by itself."""
         timed = any(name.endswith(".timer") for name in self.triggered_by)
         generated = self.generated and self.active != "inactive"
         return self.file_state.startswith("enabled") or timed or generated or self.active == "activating"
@@ -208,7 +208,7 @@ def _exec(shown: str) -> tuple[str, str, str] | None:
 
 
 def _of_person(found: Mapping[str, list[str]], variables: Mapping[str, str], home: str) -> Iterator[Command]:
-    """Nobody has merged these: an empty line takes back what was said before."""
+    """Unmerged lines: an empty one takes back the values before it."""
     merged: dict[str, list[str]] = {}
     for value in found.get("ExecLine", ()):
         key, _, line = value.partition("=")

@@ -38,7 +38,7 @@ class Ledger:
         kept = {name: state.started for name, state in states.items() if state.started is not None}
         self.roster = roster(self.config, kept)
         await self._welcome(states)
-        if self.journal.unsaid:
+        if self.journal.intents_lost:
             await self._nobody_knows()
 
     async def _nobody_knows(self) -> None:

@@ -35,7 +35,7 @@ CLOSE_S = 1.0
 OPEN_S = 20.0
 """For the node to open a channel: as long as for an answer to keepalives, and like those a matter of milliseconds."""
 WATCH_S = 5.0
-"""Between two looks at our own socket files: without them a connection is of no use to anybody, and it would be kept."""
+"""Between two looks at our own socket files: a connection without them is useless, and would be kept."""
 SOCKET_PATH_BYTES = 107
 """Of sockaddr_un, without the closing zero."""
 
@@ -90,7 +90,7 @@ class SshHost:
         client = _Client()
         pinned = None
         try:
-            # asyncssh would read them on the loop, and wait there for what nobody writes to.
+            # asyncssh would read them on the loop, and wait there for a FIFO without a writer.
             keys = [await files.aside(partial(_key, self._node.key))] if self._node.key else []
             pinned = asyncssh.import_known_hosts((await files.aside(partial(files.read, self._known_hosts))).decode())
             async with self._connected(client, pinned, keys) as connection:
@@ -104,7 +104,7 @@ class SshHost:
             self._now_lost(reason(self._node, self._known_hosts, pinned, error))
 
     async def _until_lost(self, connection: asyncssh.SSHClientConnection) -> None:
-        """Until it is closed. Raises OSError when somebody took away the two sockets that lead into it."""
+        """Until it is closed. Raises OSError when the two sockets that lead into it were removed."""
         while True:
             with anyio.move_on_after(WATCH_S):
                 await connection.wait_closed()
@@ -192,7 +192,7 @@ def _key(path: str) -> _Key:
 
 
 class _Client(asyncssh.SSHClient):
-    """Remembers what ended the connection; asyncssh tells nobody else."""
+    """Remembers what ended the connection; asyncssh reports it only here."""
 
     ended_by: Exception | None = None
 

@@ -31,7 +31,7 @@ def follow(file: Path, label: str, config: Path | None, world: World) -> None:
 
 
 def _stand_in(file: Path) -> Cluster:
-    """A cluster of the nodes that the file names, whose addresses nobody knows."""
+    """A cluster of the nodes that the file names; their addresses are not known."""
     tree, _ = parse(regular.beginning(str(file), MAX_BYTES + 1), str(file))
     item = tree.at("nodes") if tree is not None else None
     names = [str(one) for one in item.plain()] if item is not None and isinstance(item.value, tuple) else []

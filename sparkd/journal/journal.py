@@ -126,9 +126,9 @@ class Journal:
         return intents
 
     @property
-    def unsaid(self) -> bool:
+    def intents_lost(self) -> bool:
         """Both the file and its spare were damaged so that not even names are known: anything may have been wanted."""
-        return self._memory.rows.unsaid
+        return self._memory.rows.intents_lost
 
     async def save_state(self, name: str, state: State, ended: Outage | None = None) -> None:
         """On the disk when this returns, or in memory and `read_only` tells; with the record of an outage that `ended` in the

@@ -40,7 +40,7 @@ class StateLock:
         self._fd = fd
 
     def follow(self) -> None:
-        """Own what is at the path by now: a folder made anew is locked by nobody, and would take a second sparkd.
+        """Lock the folder that is at the path now: one that was made anew has no lock, and would admit a second sparkd.
 
         Does nothing where none was taken. Raises as `take`.
         """

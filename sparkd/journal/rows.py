@@ -79,7 +79,7 @@ class Rows:
     """Table -> names of the rows that came from their spare."""
     lost: dict[str, list[str]] = field(default_factory=dict)
     """Table -> names of the rows that are damaged in both."""
-    unsaid: bool = False
+    intents_lost: bool = False
     """Neither the file nor its spare tells what was wanted: not even of whom anything was."""
 
 
@@ -142,7 +142,7 @@ def merge(table: str, mine: Copy, spare: Copy | None, into: Rows) -> dict[str, R
             into.mended.setdefault(table, []).append(name)
     if table == "intents":
         nowhere = spare is None or spare.unread
-        into.unsaid = (mine.unread and nowhere) or (not mine.rows and spare is not None and spare.unread)
+        into.intents_lost = (mine.unread and nowhere) or (not mine.rows and spare is not None and spare.unread)
     return found
 
 

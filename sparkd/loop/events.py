@@ -22,7 +22,7 @@ from sparkd.verbs import verbs
 class Chronicle:
     journal: Journal
     counters: Counters
-    heard: Callable[[Event], None] = lambda event: None
+    listener: Callable[[Event], None] = lambda event: None
     """Called with every event as it is journalled."""
 
     _kept: dict[str, State] = field(default_factory=dict)
@@ -68,12 +68,12 @@ class Chronicle:
             message=intent.message if asked else "",
             data=data if data is not None else _details(kind, state),
         )
-        self.heard(await self.journal.record(event))
+        self.listener(await self.journal.record(event))
         self._count(name, kind, state)
 
-    async def told(self, event: Event) -> None:
+    async def record(self, event: Event) -> None:
         """Journal what concerns no deployment alone."""
-        self.heard(await self.journal.record(event))
+        self.listener(await self.journal.record(event))
 
     async def ended(self, name: str, state: State, intent: Intent, started_at: float, outcome: Outcome) -> None:
         """Journal how an action ended. A canary that was answered is no news."""

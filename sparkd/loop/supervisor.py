@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 from sparkd.act.asked import AskedEngines
 from sparkd.act.hands import Hands
 from sparkd.background.checks_runner import Checker
-from sparkd.background.drift_watch import Drifter, drifter
+from sparkd.background.drift_watch import DriftWatch, drift_watch
 from sparkd.background.parser_interview import Asking
 from sparkd.base import clock
 from sparkd.base.guarded import guarded
@@ -68,7 +68,7 @@ class Supervisor:
     """Held while the loop looks and decides, and by every task that changes configuration or intents."""
     chronicle: Chronicle = field(init=False)
     checker: Checker = field(init=False)
-    drifter: Drifter = field(init=False)
+    drift_watch: DriftWatch = field(init=False)
     in_flight: InFlight = field(init=False)
     _observer: Observer = field(init=False)
     _group: TaskGroup | None = None
@@ -83,10 +83,10 @@ class Supervisor:
         self.chronicle = Chronicle(journal, self.counters)
         state, surveyor = self.captures.parent, Surveyor(self.access, self.owner)
         asking = Asking(self.access, self.owner, state)
-        self.drifter = drifter(
+        self.drift_watch = drift_watch(
             surveyor, asking, self.owner, self.ledger, state, AskedEngines(self._hands), self._record, journal
         )
-        self.checker = Checker(surveyor, asking, self.owner, self.wake, self.drifter.before_start)
+        self.checker = Checker(surveyor, asking, self.owner, self.wake, self.drift_watch.before_start)
         self._observer = Observer(self.cluster, self.access, self.owner)
         self.in_flight = InFlight(self._hands, self._ended, self.wake)
         self.states, self.intents = self.ledger.states, self.ledger.intents
@@ -118,7 +118,7 @@ class Supervisor:
         self.decisions.pop(name, None)
         self.in_flight.forget(name)
         self.chronicle.forget(name)
-        self.drifter.forget(name)
+        self.drift_watch.forget(name)
 
     # ------------------------------------------------------------------------------------------------------------ start
 
@@ -206,7 +206,7 @@ class Supervisor:
         for name in self.deployments:
             again |= await self._decide(name, self.snapshot)
         self._check(self.snapshot)
-        self.drifter.look(self._group, self.snapshot)
+        self.drift_watch.look(self._group, self.snapshot)
         if self.checker.boots:  # the checks have read them anew, every few minutes
             booted, self.checker.boots = self.checker.boots, {}
             await reboots.tell(self.journal, self.snapshot.nodes, booted, self.deployments.values(), self._record)

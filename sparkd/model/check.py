@@ -69,11 +69,11 @@ class Checked:
     seconds: float
     findings: tuple[Finding, ...]
     generation: int | None = None
-    """None: made by itself, without a daemon that starts anything."""
+    """None: run without a daemon, so that no generation exists."""
     running: bool = False
 
     def current(self, state: State) -> Checked | None:
-        """What of it is still true of the deployment in this state; None where all of it is of something that is gone.
+        """The findings that are still true in this state; None where all of them are about something that is gone.
 
         While ranks are being brought up, the checks before that start count on, but for what it ended first.
         """

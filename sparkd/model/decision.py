@@ -81,7 +81,7 @@ class Intent:
     forced: bool = False
     """A person wants it up although it differs from what worked; so do the restarts after this start."""
     unread: bool = False
-    """What people wanted was lost, both copies of it: nothing is started or stopped until somebody says it anew."""
+    """What people wanted was lost, both copies of it: nothing is started or stopped until a person says it anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Watch:
     canary_failures: int = 0
     """In a row: an answer or a token ends them."""
     erring: bool = False
-    """The last canary was answered with an error: tokens that it moved itself are no answer to anybody."""
+    """The last canary was answered with an error: tokens that it moved itself are no progress."""
     unsent: str = ""
     """Why the last canary says nothing of the engine, in one clause: it could not be sent, or was sent with a wrong key."""
     blind: bool = False

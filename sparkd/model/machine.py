@@ -117,7 +117,7 @@ class Holders:
     unaccounted: int
     """Neither free, cached, shared nor a process's: the kernel's, and on GB10 what the GPU's driver has handed out."""
     unaccounted_at_boot: int | None = None
-    """The same right after this boot, None where nobody looked in time."""
+    """The same right after this boot, None where they were not read in time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One outage: from when a deployment that is wanted up no longer answers until it answers again, or nobody wants it."""
+"""One outage: from when a deployment that is wanted up no longer answers until it answers again or is no longer wanted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ OPERATOR, UNREAD = "operator", "unread"
 SYMPTOMS = frozenset({OPERATOR, UNREAD, "not-answering", "node-stopping", "rank-gone"})
 """Causes that a failure or a reboot found later explains better: the record then names that instead."""
 PASSING = frozenset({UNREAD, "not-answering"})
-"""Causes that may be over without a start, so that while nobody can look nobody can tell whether it is still down."""
+"""Causes that may end without a start: while the node is unread, it is not known whether it is still down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class Outage:
     starts: int = 0
     """Group starts that it cost until now."""
     unread_s: float = 0.0
-    """How long of it nobody could tell whether it answered: unknown is not down."""
+    """The part in which it is not known whether it answered: unknown is not down."""
     unread_since: float | None = None
-    """Nobody can tell since then."""
+    """Since when it is not known whether it answers."""
     unwatched: bool = False
     """sparkd itself was not there for a part of it, or stood still, or did so right before it saw it."""
     ended: float | None = None
@@ -45,7 +45,7 @@ class Outage:
 
     @property
     def unread_only(self) -> bool:
-        """Nothing more is known than that nobody could tell."""
+        """All of it was unread: nothing else is known of it."""
         return self.code == UNREAD
 
     def lasted_s(self, now: float) -> float:
@@ -53,7 +53,7 @@ class Outage:
         return max(0.0, (now if self.ended is None else self.ended) - self.began)
 
     def unknown_s(self, now: float) -> float:
-        """The part of that in which nobody could tell."""
+        """The unread part of that."""
         running = 0.0 if self.unread_since is None else max(0.0, now - self.unread_since)
         return min(self.lasted_s(now), self.unread_s + running)
 

@@ -16,7 +16,7 @@ SECRET_NAMES = (
     *("TOKEN", "SECRET", "PASSWD", "*AUTHORIZATION", "*CREDENTIALS*", "AWS_*"),
 )
 NO_SECRETS = (
-    # What of Amazon's says where and how, and not who: whatever else begins like that is taken for a secret.
+    # Amazon's names of places and settings. Every other name that begins with AWS_ is taken for a secret.
     *(
         "AWS_REGION",
         "AWS_DEFAULT_REGION",

@@ -15,7 +15,7 @@ from sparkd.model.machine import Boot, DockerUnit, EngineProcess, Holders, Memor
 from sparkd.model.rank import unit_name
 
 DOCKER_STOPPED = "docker-stopped"
-"""Code of an Unknown: nobody has seen Docker running there."""
+"""Code of an Unknown: Docker was not seen running there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class NodeView:
     users: Mapping[str, int | None] | Unknown = field(default_factory=dict)
     """User -> uid, or None where there is none; asked only where a start of the process runtime is near."""
     engines: tuple[EngineProcess, ...] | Unknown = ()
-    """Everything that looks like an engine, of anybody; asked only where a start is near."""
+    """Every process that looks like an engine, whatever started it; read only where a start is near."""
     holders: Holders | Unknown | None = None
     """Who has the memory; asked only where a start is near."""
     in_use: tuple[str, ...] = field(default=("docker",), kw_only=True)

@@ -1,4 +1,4 @@
-"""Files -> sha256, remembered by inode, size and time. Many and large ones in the background, slowly, while somebody asks.
+"""Files -> sha256, remembered by inode, size and time. Many and large ones in the background, slowly, while a client asks.
 
 Weights have a hundred gigabytes: no question may wait for them, and on unified memory their pages must not stay in the
 page cache, where the engine would have to ask for its memory back.
@@ -88,7 +88,7 @@ def _read(path: str, key: Key, go_on: Callable[[], bool], rate_bytes_s: float, k
 
 
 class Job:
-    """One folder at a time; `ask` begins it, and it ends by itself when nobody has asked for a while.
+    """One folder at a time; `ask` begins it, and it ends by itself when no client has asked for a while.
 
     No file is looked at under the lock: one on a dead mount would keep it.
     """

@@ -82,7 +82,7 @@ class Counters:
         self.counted += 1
 
     def outage(self, deployment: str, seconds: float) -> None:
-        """An outage that has ended, and that nobody asked for: how long it was down, not counting what nobody could tell."""
+        """Counts the down time of an outage that has ended and that no person caused; unread time is not in it."""
         self._outage.labels(deployment).inc(max(0.0, seconds))
         self.counted += 1
 

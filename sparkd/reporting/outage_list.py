@@ -49,7 +49,7 @@ def _month(began: str) -> str:
 
 
 def _sum(month: str, outages: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """What nobody could tell is no outage, and what people asked for is counted by itself."""
+    """Unread time is no outage, and outages that a person asked for are counted apart."""
     asked = [one["down_s"] for one in outages if one["asked"]]
     down = [one["down_s"] for one in outages if not one["asked"] and one["down_s"]]
     return {

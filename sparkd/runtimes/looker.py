@@ -1,7 +1,7 @@
-"""This process -> a name that it writes on what it makes, and of such a name whether that process is still alive.
+"""This process -> the name that it writes on each container it makes; and such a name -> whether its process is alive.
 
-Beside the daemon there may be a `sparkd check` with the same owner id, of another user: what each is just looking into
-must not be swept away by the other.
+Beside the daemon, another user may run `sparkd check` with the same owner id. Neither may sweep away a container that
+the other is just looking into.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 NAME = re.compile(r"([0-9a-f-]{36}):(\d{1,9}):(\d{1,18})")
 """Boot, pid, start in clock ticks after boot."""
 LABEL = "io.sparkd.looker"
-"""On a container that is there for a moment: the process that made it. While it lives, nobody else takes it away."""
+"""On a container that is there for a moment: the process that made it. While it lives, no other one removes it."""
 
 
 def me() -> str:

@@ -14,7 +14,7 @@ class Runtime(Protocol):
     """The ranks of one node. Every method has its own deadline and raises DockerError or HostError kinds."""
 
     async def containers(self) -> tuple[Container, ...]:
-        """Every rank that a sparkd started there and nobody removed, running or not, of any owner."""
+        """Every rank that a sparkd started there and that was not removed, running or not, of any owner."""
         ...
 
     async def start(self, spec: RankSpec, secrets: Mapping[str, str]) -> str:

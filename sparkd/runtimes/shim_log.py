@@ -61,7 +61,7 @@ def _newest_first(folder: Path) -> Iterator[BinaryIO]:
 
 
 def _open(path: Path) -> BinaryIO:
-    """A pipe that somebody put there has no lines, and is not waited for."""
+    """A pipe in place of the file has no lines, and is not waited for."""
     return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
 
 

@@ -16,7 +16,7 @@ from sparkd.node import procfs
 from sparkd.runtimes.shim_main import RECORD, stat_of
 
 UNKNOWN_EXIT = 255
-"""containerd's number for a container whose end nobody saw."""
+"""containerd's number for a container whose end was not seen."""
 SHIM_LOST = "its shim ended before it: how the rank ended is unknown"
 REBOOTED = "the node booted since"
 

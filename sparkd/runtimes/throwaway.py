@@ -1,4 +1,4 @@
-"""A script for the Python of an engine's image -> what it printed: one short container that reaches nothing and harms nobody.
+"""A script for the Python of an engine's image -> what it printed: one short container without network, which harms nothing.
 
 It has no network, no device, no capability, nothing that it may write to but a small /tmp; it is the first that the kernel
 kills when memory runs out and the last that gets a processor. It ends by itself when sparkd does not live to remove it.

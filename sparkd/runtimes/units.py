@@ -104,7 +104,7 @@ class UnitRuntime:
         return found
 
     async def follow(self, container_id: str, tail: int) -> AsyncGenerator[LogLine, None]:
-        """Asks once a second, of nobody but while somebody follows; the journal keeps what comes in between."""
+        """Asks once a second while a client follows; the journal keeps what comes in between."""
         lines, cursor = await self._read({"id": container_id, "tail": max(tail, 1)})
         for line in lines[-tail:] if tail else ():
             yield line
@@ -124,7 +124,7 @@ class UnitRuntime:
     # ----------------------------------------------------------------------------------------------------------- events
 
     async def events(self, wake: Callable[[], None]) -> None:
-        """systemd tells nobody through the node service: the next look, one period away, sees what ended."""
+        """Never calls `wake`: the node service passes no events of systemd on. The next look sees what ended."""
         await anyio.sleep_forever()
 
 

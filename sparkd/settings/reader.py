@@ -40,7 +40,7 @@ _FORBIDDEN = re.compile(
     "[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]"
     "|[\\x85\\xa0\\xad\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff]"
 )
-"""What YAML does not allow as it is, and what nobody sees: a copied no-break space is no indentation, `po\u200brt` is not
+"""Characters that YAML does not allow, and invisible ones: a copied no-break space is no indentation, `po\u200brt` is not
 `port`. As an escape in quotes only NUL and halves of surrogate pairs do harm."""
 _SPACES = "\xa0"
 _BEYOND = re.compile(r"\\U(?!0000|000[1-9a-fA-F]|0010)[0-9a-fA-F]{8}")

@@ -73,7 +73,7 @@ class Verb:
     examples: tuple[str, ...]
     takes: tuple[Option, ...] = ()
     asks: bool = False
-    """It takes something away from somebody, so a person has to say yes."""
+    """It ends answers or supervision, so a person has to confirm it."""
     effect: str
     """Completes "would …"; knows {name}, {nodes} and {next}, the number of the next generation."""
     starts: bool = False

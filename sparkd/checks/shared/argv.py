@@ -2,7 +2,7 @@
 
 `docker exec`, `docker run`, `bash -c`, `sh FILE`, `env`, `sudo`, `su`, `nice`, `timeout`, `python FILE` are gone through, with
 the readers that `sparkd compare` follows launch scripts with. What only a running shell could tell is left out, never
-guessed; so is what is in the containers of another program than Docker, which nobody has asked.
+guessed; so is what is in the containers of a program other than Docker.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _in_shell(words: list[str], where: _Where) -> Iterator[Needed]:
 
 
 def _moved(words: list[str], workdir: str | None) -> str | None:
-    """The folder after a command of a shell; None where nobody knows it."""
+    """The folder after a command of a shell; None where it is not known."""
     if words[0] in ("pushd", "popd"):
         return None
     if words[0] != "cd":

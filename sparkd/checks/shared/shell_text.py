@@ -1,7 +1,7 @@
 """The words of a shell -> its script, or the commands of its text; and the paths that a command may have made.
 
 What an earlier command names is there by the time that a later one needs it (`curl -o X … && bash X`), or was looked at
-first (`mountpoint -q X && X/run`): nobody can tell it from here, so such a path is not called a ghost.
+first (`mountpoint -q X && X/run`): that cannot be told from the text, so such a path is not called a ghost.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def tolerant(text: str) -> bool:
 
 
 def plain_commands(text: str) -> Iterator[list[str]]:
-    """Of a shell's text: none inside branches and loops, whose conditions nobody knows."""
+    """Of a shell's text: none inside branches and loops, whose conditions are not known."""
     try:
         found = commands(text)
     except Unreadable:

@@ -42,7 +42,7 @@ class Starter:
 
     @property
     def serious(self) -> bool:
-        """It starts without anybody asking, and what it starts has to do with engines."""
+        """It starts by itself, and what it starts has to do with engines."""
         return self.starts_itself and about(self.text)
 
     def uses(self) -> tuple[str, ...]:

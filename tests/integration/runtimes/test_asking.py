@@ -78,7 +78,7 @@ class Bench:
     async def until_told(self, one: Asking, group: TaskGroup) -> None:
         async def told() -> bool:
             self.cycle(group, one)
-            return (await one.told(self.deployment)).table is not None
+            return (await one.answer(self.deployment)).table is not None
 
         await until("the engine has answered", told)
 
@@ -118,18 +118,18 @@ async def test_it_is_asked_once_and_kept_for_the_next_sparkd(bench: Bench, monke
     says(monkeypatch, f"echo '{TABLE}'")
     async with anyio.create_task_group() as group:
         first = bench.asking()
-        untold = await first.told(bench.deployment)
+        untold = await first.answer(bench.deployment)
         assert (untold.table, untold.why) == (None, NOT_YET)
         await bench.until_told(first, group)
         assert bench.answered == ["tiny"]
         await first.aclose()
         says(monkeypatch, "exit 1")  # whoever asks now hears no table
         after = bench.asking()
-        told = await after.told(bench.deployment)
+        told = await after.answer(bench.deployment)
         assert told.table is not None
         assert (told.table.version, told.table.own) == ("9", True)
         await after.ask(bench.deployment, "spark1")
-        assert (await after.told(bench.deployment)).table == told.table
+        assert (await after.answer(bench.deployment)).table == told.table
         assert list(parser_store.read(bench.state).values()) == [told.table]
     assert await bench.containers() == 0
 
@@ -139,10 +139,10 @@ async def test_an_engine_that_was_installed_anew_is_asked_anew(bench: Bench, mon
     says(monkeypatch, f"echo '{TABLE}'")
     await one.ask(bench.deployment, "spark1")
     (Path(bench.deployment.container.mounts[0].source) / "vllm").write_text("#!/venv/python3\n# 10\n")
-    assert (await one.told(bench.deployment)).why == NOT_YET
+    assert (await one.answer(bench.deployment)).why == NOT_YET
     says(monkeypatch, f"echo '{TABLE.replace('9', '10')}'")
     await one.ask(bench.deployment, "spark1")
-    told = (await one.told(bench.deployment)).table
+    told = (await one.answer(bench.deployment)).table
     assert told is not None
     assert told.version == "10"
 
@@ -158,7 +158,7 @@ async def test_it_gives_way_to_a_start(bench: Bench, monkeypatch: pytest.MonkeyP
         bench.cycle(group, one)
         await one.aclose()
         assert await bench.containers() == 0
-    assert (await one.told(bench.deployment)).why == NOT_YET
+    assert (await one.answer(bench.deployment)).why == NOT_YET
 
 
 async def test_a_node_without_memory_to_spare_is_left_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ async def test_a_node_without_memory_to_spare_is_left_alone(bench: Bench, monkey
         for _ in range(3):  # sweeps first, and then there is nothing to be done
             bench.cycle(group, one)
             await one.aclose()
-        assert (await one.told(bench.deployment)).why == NOT_YET
+        assert (await one.answer(bench.deployment)).why == NOT_YET
         bench.seen = SEEN
         await bench.until_told(one, group)
 
@@ -200,19 +200,19 @@ async def test_an_engine_that_cannot_say_it_is_left_alone_for_a_while(
 
         async def failed() -> bool:
             bench.cycle(group, one)
-            return "No module named vllm" in (await one.told(bench.deployment)).why
+            return "No module named vllm" in (await one.answer(bench.deployment)).why
 
         await until("it has failed", failed)
         says(monkeypatch, f"echo '{TABLE}'")
         for _ in range(3):
             bench.cycle(group, one)
             await one.aclose()
-        assert (await one.told(bench.deployment)).table is None
+        assert (await one.answer(bench.deployment)).table is None
         assert (bench.answered, parser_store.read(bench.state)) == ([], {})
         one.again()  # a person asked for the checks, right away and later
         bench.cycle(group, one)
         await one.aclose()
-        assert (await one.told(bench.deployment)).table is None
+        assert (await one.answer(bench.deployment)).table is None
         monkeypatch.setattr(asking, "AGAIN_S", 0.0)
         one.again()
         await bench.until_told(one, group)
@@ -222,6 +222,6 @@ async def test_a_command_without_a_python_says_so(bench: Bench) -> None:
     (Path(bench.deployment.container.mounts[0].source) / "vllm").write_text("no script\n")
     one = bench.asking()
     await one.ask(bench.deployment, "spark1")
-    assert "/venv/vllm in sparkd-test/busybox:1 names no Python" in (await one.told(bench.deployment)).why
+    assert "/venv/vllm in sparkd-test/busybox:1 names no Python" in (await one.answer(bench.deployment)).why
     bench.deployment = replace(bench.deployment, runtime="process", image=None)
-    assert await one.told(bench.deployment) == asking.Told(None)
+    assert await one.answer(bench.deployment) == asking.ParserAnswer(None)

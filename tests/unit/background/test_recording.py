@@ -30,7 +30,7 @@ DEPLOYMENT = Deployment(
     policy=Policy(known_good_after=600.0, measure_every=0.0),
 )
 SEEN = Seen(
-    side=Side(label="live", kind="live", ranks=(RankForm(flags={"max-num-seqs": 4}),)), unread={}, unsaid={0: {}}
+    side=Side(label="live", kind="live", ranks=(RankForm(flags={"max-num-seqs": 4}),)), unread={}, unread_parts={0: {}}
 )
 
 

@@ -25,10 +25,10 @@ class Elsewhere:
     async def survey(self, scene: Any, checks: Any) -> Any:
         return scene
 
-    async def told(self, deployment: Any) -> Any:
-        from sparkd.background.parser_interview import Told
+    async def answer(self, deployment: Any) -> Any:
+        from sparkd.background.parser_interview import ParserAnswer
 
-        return Told(None)
+        return ParserAnswer(None)
 
     def tables(self) -> Tables:
         return SHIPPED

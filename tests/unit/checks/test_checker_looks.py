@@ -9,7 +9,7 @@ import anyio
 from check_world import CLUSTER, DEPLOYMENT, NODES, view
 
 from sparkd.background.checks_runner import Checker
-from sparkd.background.parser_interview import Told
+from sparkd.background.parser_interview import ParserAnswer
 from sparkd.checks.shared.scene import Check, Scene
 from sparkd.engines.tables import SHIPPED, Tables
 from sparkd.model.decision import Phase, State
@@ -29,10 +29,10 @@ class Meeting:
         await self.asking.wait()
         return scene
 
-    async def told(self, deployment: object) -> Told:
+    async def answer(self, deployment: object) -> ParserAnswer:
         self.asking.set()
         await self.surveying.wait()
-        return Told(None, "not yet")
+        return ParserAnswer(None, "not yet")
 
     def tables(self) -> Tables:
         return SHIPPED

@@ -11,7 +11,7 @@ import pytest
 from check_world import CLUSTER, DEPLOYMENT, NODES, view
 
 from sparkd.background.checks_runner import Checker
-from sparkd.background.parser_interview import Told
+from sparkd.background.parser_interview import ParserAnswer
 from sparkd.base import clock
 from sparkd.checks.shared.scene import Check, Scene
 from sparkd.engines.tables import SHIPPED, Tables
@@ -78,8 +78,8 @@ class Survey:
         await self.go_on.wait()
         return replace(scene, facts={(node, ENGINES.name): () for node in NODES})
 
-    async def told(self, deployment: object) -> Told:
-        return Told(None, "not asked")
+    async def answer(self, deployment: object) -> ParserAnswer:
+        return ParserAnswer(None, "not asked")
 
     def tables(self) -> Tables:
         return SHIPPED

@@ -333,7 +333,7 @@ def test_ranks_without_containers_are_read_by_their_units() -> None:
 def test_what_could_not_be_read_is_no_difference() -> None:
     unread = {fact: {"spark2": Unknown("too late", 0.0)} for fact in (VERSIONS, LINKS, MODEL, CACHES)}
     assert differences(scene(), scene(around=unread)) == []
-    assert live(scene(around=unread)).unsaid[1]["model "] == "too late"
+    assert live(scene(around=unread)).unread_parts[1]["model "] == "too late"
 
 
 @pytest.mark.parametrize(

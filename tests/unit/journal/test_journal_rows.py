@@ -153,18 +153,18 @@ async def test_without_file_and_spare_nobody_knows_of_whom_anything_was_wanted(
     else:
         (tmp_path / "intents.json").write_bytes(spare)
     async with journal(tmp_path) as one:
-        assert one.unsaid
+        assert one.intents_lost
 
 
 @pytest.mark.parametrize("begun", ["new", "of an earlier sparkd"])
 async def test_a_folder_in_which_nobody_wanted_anything_yet_is_no_damage(tmp_path: Path, begun: str) -> None:
     async with journal(tmp_path) as one:
-        assert not one.unsaid
+        assert not one.intents_lost
     if begun != "new":
         (tmp_path / "intents.json").unlink()
         (tmp_path / "states.json").unlink()
     async with journal(tmp_path) as two:
-        assert not two.unsaid
+        assert not two.intents_lost
         assert await two.load_intents() == {}
 
 

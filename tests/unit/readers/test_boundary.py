@@ -95,7 +95,7 @@ async def test_long_logs_and_pages_of_an_engine_are_read_beside_the_loop(monkeyp
     scene: Any = SimpleNamespace(deployment=DEPLOYMENT, cluster=look.cluster)
     with serving(f'"{LONG}"') as base:
         monkeypatch.setattr(engine_words, "base_url", lambda *_: base)
-        await engine_words.Hearing({}, AskedEngines(lambda name: scene))._pages(scene, {}, {})
+        await engine_words.EngineWords({}, AskedEngines(lambda name: scene))._pages(scene, {}, {})
     assert set(read) == {"findings", "stage", "page"}
     assert get_ident() not in read.values()
 

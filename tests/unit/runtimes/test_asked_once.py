@@ -41,5 +41,5 @@ async def test_what_one_node_has_answered_is_not_asked_on_another(tmp_path: Path
     for place in ("b", "a", "b"):
         asking = Asking(access, "us", tmp_path, lambda name: None)
         await asking.ask(DEPLOYMENT, place)
-        assert (await asking.told(DEPLOYMENT)).table is not None
+        assert (await asking.answer(DEPLOYMENT)).table is not None
     assert (venvs["a"].asked, venvs["b"].asked) == ([], ["b"])

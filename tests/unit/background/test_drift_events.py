@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sparkd.background.drift_events import Telling
+from sparkd.background.drift_events import DriftEvents
 from sparkd.drift.difference import Difference, Severity
 from sparkd.drift.report import Drift
 from sparkd.journal import Event
@@ -27,7 +27,7 @@ class World:
         self.events: list[tuple[str, str]] = []
         self.asked = 0
         self._last = last
-        self.telling = Telling(self.happened, self.last)
+        self.drift_events = DriftEvents(self.happened, self.last)
 
     async def happened(self, name: str, kind: str, sentence: str, reason: str) -> None:
         self.events.append((sentence, reason))
@@ -36,16 +36,16 @@ class World:
         self.asked += 1
         return self._last
 
-    async def told(self, *found: Drift, generation: int = 5, deployment: Deployment = DEPLOYMENT) -> list[str]:
+    async def written(self, *found: Drift, generation: int = 5, deployment: Deployment = DEPLOYMENT) -> list[str]:
         for one in found:
-            await self.telling.tell(deployment, generation, one)
+            await self.drift_events.write(deployment, generation, one)
         return [reason for _, reason in self.events]
 
 
 async def test_each_change_is_told_once_and_so_is_its_end() -> None:
     world = World()
     same, more = different("--max-num-seqs"), different("--max-num-seqs", "fork", severity=Severity.BREAKS)
-    assert await world.told(NOTHING, same, same, more, NOTHING, NOTHING) == [
+    assert await world.written(NOTHING, same, same, more, NOTHING, NOTHING) == [
         "drift-slows",
         "drift-breaks",
         "drift-gone",
@@ -55,33 +55,35 @@ async def test_each_change_is_told_once_and_so_is_its_end() -> None:
 
 
 async def test_benign_differences_are_no_news() -> None:
-    assert await World().told(different("--seed", severity=Severity.BENIGN)) == []
+    assert await World().written(different("--seed", severity=Severity.BENIGN)) == []
 
 
 async def test_the_next_generation_is_told_anew() -> None:
     world, same = World(), different("--max-num-seqs")
-    await world.told(same, generation=5)
-    assert await world.told(same, generation=6) == ["drift-slows", "drift-slows"]
-    assert await world.told(NOTHING, generation=7) == ["drift-slows", "drift-slows"], "a healthy new one says nothing"
+    await world.written(same, generation=5)
+    assert await world.written(same, generation=6) == ["drift-slows", "drift-slows"]
+    assert await world.written(NOTHING, generation=7) == ["drift-slows", "drift-slows"], (
+        "a healthy new one says nothing"
+    )
 
 
 async def test_a_restart_of_sparkd_tells_nothing_again() -> None:
     same = different("--max-num-seqs")
     before = World()
-    await before.told(same)
+    await before.written(same)
     world = World(Event(at=0.0, kind="drift", sentence=before.events[0][0], deployment="demo", generation=5))
-    assert await world.told(same) == []
-    assert await world.told(different("fork")) == ["drift-slows"]
+    assert await world.written(same) == []
+    assert await world.written(different("fork")) == ["drift-slows"]
 
 
 @pytest.mark.parametrize("policy", [Policy(drift="off"), Policy(drift="warn"), Policy(drift="refuse")])
 async def test_the_policy_decides(policy: Policy) -> None:
-    told = await World().told(different("fork"), deployment=replace(DEPLOYMENT, policy=policy))
+    told = await World().written(different("fork"), deployment=replace(DEPLOYMENT, policy=policy))
     assert told == ([] if policy.drift == "off" else ["drift-slows"])
 
 
 async def test_half_a_picture_is_not_told() -> None:
-    assert await World().told(replace(different("fork"), unread={"spark1": "it is mute"})) == []
+    assert await World().written(replace(different("fork"), unread={"spark1": "it is mute"})) == []
 
 
 def test_the_notice_has_the_words_of_the_event() -> None:
