@@ -186,7 +186,7 @@ def _unit_options(spec: RankSpec) -> Iterator[str]:
 
 
 def unit_labels(spec: RankSpec) -> dict[str, str]:
-    """Whose a unit is: fields of its log, by which it is adopted, as a container is by its labels."""
+    """The owner of a unit, as fields of its log: sparkd adopts it by them, as it adopts a container by its labels."""
     return {**{name: spec.env[name] for name in IDENTITY}, "SPARKD_SPEC": spec.labels[LABEL_SPEC]}
 
 

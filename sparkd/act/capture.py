@@ -22,7 +22,7 @@ from sparkd.runtimes.logs import LogLine
 
 LOG_LINES = 3000
 TAIL = 4
-"""Of each rank's log, shown by `why`."""
+"""Lines of each rank's log that `why` shows."""
 _ANSWERED = re.compile(r'"GET /|"[A-Z]+ /\S* HTTP/[0-9.]+" [23]\d\d')
 """The engine's access line of a look at it, however that ended, or of a request that it answered well."""
 KEEP = 20

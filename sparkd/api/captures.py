@@ -22,9 +22,9 @@ _FOLDER = re.compile(r"(\d{8}T\d{6}Z)-g(\d+)-(.+)")
 _LOG = re.compile(r"rank(\d+)-(.+)\.log")
 _INSPECT = ".inspect.json"
 MOST_BYTES = 16 << 20
-"""Of an inspect: Docker's have some 10 KiB, those of systemd as much."""
+"""For an inspect: Docker's have some 10 KiB, and systemd's too."""
 MOST_CHARS = 1 << 20
-"""Of a line: what a rank's log holds at most."""
+"""For a line: as much as a line of a rank's log can hold."""
 
 
 class Capture(NamedTuple):

@@ -102,7 +102,7 @@ def _is_address(name: str) -> bool:
 
 
 def peer_id(transport: asyncio.BaseTransport | None) -> str:
-    """Whose limits a connection counts against: the user on the Unix socket, the address on TCP."""
+    """The client that a connection counts for: the user on the Unix socket, the address on TCP."""
     name = transport.get_extra_info("peername") if transport is not None else None
     if isinstance(name, tuple):
         return str(name[0])

@@ -54,7 +54,7 @@ class Guests:
         return True
 
     def leave(self, transport: asyncio.Transport, client: str) -> None:
-        """It may have been put out already."""
+        """The connection has ended; it may have been removed already."""
         own = self._connected.get(client, {})
         if own.pop(transport, None) is not None:
             self._count -= 1

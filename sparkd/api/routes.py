@@ -177,7 +177,7 @@ class Routes:
         return answer(await self.service.drifts(self._name(request)).show(_generation(request)))
 
     async def apart(self, request: web.Request) -> web.Response:
-        """In what two records differ."""
+        """The differences between two records."""
         other = parse.whole_number(request.match_info, "other", 0, 0, 2**31)
         return answer(await self.service.drifts(self._name(request)).apart(_generation(request), other))
 

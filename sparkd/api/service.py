@@ -113,7 +113,7 @@ class Drifts(Protocol):
         ...
 
     async def apart(self, before: int, after: int) -> Mapping[str, Any]:
-        """In what two records differ. Raises NotFound."""
+        """The differences between two records. Raises NotFound."""
         ...
 
     async def bless(self, generation: int | None, note: str) -> Mapping[str, Any]:

@@ -70,7 +70,7 @@ class Store:
 
     folder: Path
     tables: Callable[[], Tables] = lambda: SHIPPED
-    """By which the flags in a record are read."""
+    """The tables that the flags of a record are read with."""
     _known: dict[Path, tuple[_Stamp, Record | str]] = field(default_factory=dict)
     """What each file holds, or why it is no record."""
     _reading: anyio.Lock = field(default_factory=anyio.Lock)
@@ -174,8 +174,8 @@ async def _values(paths: list[Path]) -> dict[str, Any]:
 
 
 async def _written(file: Path, record: Record, tables: Tables) -> Record | None:
-    """Written there; as readers will have it, None where that cannot be found out now. Raises OSError for what no reader would take:
-    too large, too deep, halves of characters."""
+    """Writes the record and reads it again: the record as readers will get it, or None where that read fails. Raises OSError
+    for a record that no reader would take: too large, too deep, or with half a character."""
     await anyio.to_thread.run_sync(_fill, file, _yaml(record))
     try:
         found = _record(record.deployment, record.generation, (await _values([file])).get(str(file)), tables)
@@ -226,7 +226,7 @@ def _beside(path: Path) -> Path:
 
 
 def _stamps(folder: Path) -> dict[Path, _Stamp]:
-    """Of the newest files. Raises NotRead for a folder that is there and cannot be listed."""
+    """The stamps of the newest files. Raises NotRead for a folder that is there and cannot be listed."""
     try:
         names = patience.answered(str(folder), regular.names, files.PATIENCE_S)
     except FileNotFoundError:

@@ -55,7 +55,7 @@ class ParserAnswer:
 
     @property
     def beside_image(self) -> str | None:
-        """By which drift finds its table, where more than the image's id decides that."""
+        """The key of the engine's table, where the image's id alone does not decide which engine it is."""
         return self.key.id if self.key is not None and self.key.stamp else None
 
 

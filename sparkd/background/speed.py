@@ -14,11 +14,11 @@ SEVERAL = 3
 RATE, FIRST, ACCEPTANCE = "decode_tokens_per_second", "first_token_s", "acceptance"
 """Keys of `measured` in a record; the first two hold `warm` and `cold`."""
 SLOWER = 0.8
-"""Of the rate when it worked; requests to one idle engine vary by some percent."""
+"""Part of the rate when it worked; requests to one idle engine vary by some percent."""
 LATER, LATER_S = 1.5, 0.25
 """First tokens: by this factor and by this many seconds, since a short prefill of 0.1 s doubles when a core is busy."""
 ACCEPTED = 0.9
-"""Of the drafted tokens per step when it worked: one draft token more took 8 % of the first position (first field report)."""
+"""Part of the drafted tokens per step when it worked: one more draft token cost the first position 8 % (field report)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

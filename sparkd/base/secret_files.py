@@ -60,7 +60,7 @@ def values(named: Iterable[str] | None = None) -> frozenset[str]:
 
 
 def unread(secrets: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Of the secrets (name -> file) those that no value is to be had of -> why, and what to do about it."""
+    """The secrets (name -> file) without a usable value -> why, and what to do about it."""
     found = {}
     for name, file in secrets.items():
         try:

@@ -31,7 +31,7 @@ def bounded(what: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
 
 
 def unread(what: str, error: Exception) -> Unread:
-    """For what was raised while `what` was read; logs a bug."""
+    """The Unread for an error that was raised while `what` was read; a bug of ours is logged."""
     if isinstance(error, ValueError) and not isinstance(error, UnicodeError):
         return Unread(f"unreadable {what}: {error}")
     kind = (what, type(error))

@@ -66,7 +66,7 @@ def _of(node: str, path: str, disk: Disk, written: bool) -> Iterator[Trouble]:
 
 
 def _logs(scene: Scene, node: str) -> Iterator[Trouble]:
-    """Of others: ranks of ours are made with a limit."""
+    """Logs of containers that other programs made: those of our ranks are made with a limit."""
     there = containers(scene, node).values()
     found = [one for one in there if one.log_grows and (one.state == "running" or one.starts_itself)]
     if found:

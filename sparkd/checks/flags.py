@@ -25,7 +25,7 @@ from sparkd.model.snapshot import Unknown
 
 VALIDATES = "fail-on-environ-validation"
 """With it an unknown variable ends the engine."""
-MAY_KNOW = "the version that runs may know it: it is asked while nothing starts"
+MAY_KNOW = "the version that runs may know it: sparkd asks it while nothing starts"
 MOST_SHOWN = 80
 
 

@@ -38,7 +38,7 @@ def asks(scene: Scene) -> Iterator[Ask]:
 
 
 def _open(scene: Scene) -> Iterator[tuple[Socket, Page]]:
-    """The first listener on the API's port that is not on loopback, and the question that it raises."""
+    """The first listener on the API's port that is not on loopback, and the page to ask there without a key."""
     deployment = scene.deployment
     head = deployment.nodes[0]
     sockets = scene.fact(head, SOCKETS)

@@ -32,7 +32,7 @@ def evaluate(scene: Scene) -> Iterator[Trouble]:
 
 
 def _left(scene: Scene, node: str) -> Iterator[Trouble]:
-    """Of a generation that is over. While one runs, the loop itself tells the others from it."""
+    """Ranks of a generation that is over. While a generation runs, the loop itself finds the ranks of others."""
     name = scene.deployment.name
     for rank in scene.nodes[node].ranks:
         if not scene.running and rank.alive and (rank.owner, rank.deployment) == (scene.owner, name):

@@ -183,7 +183,7 @@ def beside(known: Side, seen: Seen) -> Side:
 
 
 def _whole(scene: Scene, rank: int, form: RankForm, program: Program | None) -> RankForm:
-    """With what lies around it, and without secrets."""
+    """Adds the sections of what lies around the rank, and removes secrets."""
     node = scene.deployment.nodes[rank]
     sections = around(scene, node, program)
     known = replace(form, rank=rank, node=node, files=sections.files, host=sections.host, unit=sections.unit)

@@ -21,7 +21,7 @@ from sparkd.model.snapshot import Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """An engine's main process, with how it was started by meaning."""
+    """An engine's main process, and its arguments by their meaning."""
 
     program: Program
     engine: str

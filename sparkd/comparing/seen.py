@@ -11,25 +11,25 @@ from sparkd.engines.tables import SHIPPED, Tables
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """`side` has every rank of a node that could be read; one that neither runs nor was kept by Docker is what the
-    next start would make of it, and is in `absent`, or in `asleep` where its container is there without it."""
+    """`side` has every rank of each node that could be read. A rank that neither runs nor was kept by Docker is there as the
+    next start would make it. Such a rank is in `absent`, or in `asleep` where its container runs without the engine."""
 
     side: Side
     unread: Mapping[str, str]
     """Node -> why what runs there is not known."""
     unread_parts: Mapping[int, Mapping[str, str]]
-    """Rank -> what of it could not be read (beginnings of keys), and why."""
+    """Rank -> beginning of the keys that could not be read -> why."""
     absent: tuple[int, ...] = ()
     ended: tuple[int, ...] = ()
     asleep: tuple[int, ...] = ()
-    """Their containers run and no engine in them: with what flags one was started only its script knows."""
+    """Ranks whose container runs without an engine in it: only its script knows with what flags it starts one."""
     by_word: tuple[RankForm, ...] = ()
-    """Of unread nodes: what the engine of the rank says of itself, which needs no look at its process."""
+    """Ranks on unread nodes, by what their engine says of itself: that needs no look at the process."""
 
     flags_by: str = ""
-    """Whose word they were read by, and why that is not the engine's own where it is not."""
+    """The source of the table by which flags were read; and why it is not the engine's own, where it is not."""
     tables: Tables = SHIPPED
-    """All that were at hand then."""
+    """All flag tables at that time."""
 
     @property
     def whole(self) -> bool:

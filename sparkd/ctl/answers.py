@@ -123,7 +123,7 @@ class Outages(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of checks and of drift: how many are how bad."""
+    """Number of findings of each severity, for checks and for drift."""
 
     warn: int = 0
     fail: int = 0

@@ -50,7 +50,7 @@ class Record(NamedTuple):
     deployment_file: str | None = None
     file: str = ""
     not_read: tuple[str, ...] = ()
-    """Of a bless: what of the ranks could not be read, and is not in the record."""
+    """Parts of the ranks that could not be read when it was blessed, and are not in the record."""
 
 
 class Records(NamedTuple):

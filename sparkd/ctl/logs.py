@@ -57,7 +57,7 @@ def show_logs(api: Api, name: str | None, asked: Asked, as_json: bool) -> int:
 
 
 def _stream(api: Api, name: str, asked: Asked) -> Iterator[str | None]:
-    """As many lines as it takes to be left with what is wanted."""
+    """Fetches so many lines that enough are left after filtering."""
     path, whole = f"/api/v1/deployments/{quote(name)}", asked.every and asked.rank is None
     tail = asked.tail if asked.follow or whole else min(TAIL_MAX, asked.tail * PROBES_SHARE)
     if asked.generation is None:

@@ -21,7 +21,7 @@ STARTING = {
 UNREAD = "intent-unread"
 """Reason code: neither the journal nor its spare tells what people wanted."""
 PROBLEMS_SHOWN = 4
-"""Of a deployment file; `sparkd config check` shows all of them."""
+"""Problems of a deployment file that are shown; `sparkd config check` shows all of them."""
 
 
 class Verdict(NamedTuple):

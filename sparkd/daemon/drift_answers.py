@@ -45,7 +45,7 @@ class Drifts:
 
     @property
     def _wanted(self) -> Deployment:
-        """As its file says."""
+        """The deployment as its file says."""
         return self.drift_watch.ledger.roster.wanted[self.name]
 
     async def drift(self, against: str | None) -> Json:

@@ -17,7 +17,7 @@ CLOSE_S = 3.0
 """For closing connections; a dead peer must delay neither the end of the daemon nor a reload."""
 
 Reach = Callable[[Node, str, Callable[[], None]], tuple[Host, NodeAccess]]
-"""(node, our owner id, wake) -> how the node is reached. The demo has another one; all else is the same."""
+"""(node, our owner id, wake) -> how the node is reached. The demo replaces this function alone."""
 
 
 class Reached(dict[str, NodeAccess]):

@@ -37,7 +37,7 @@ class Running(Protocol):
 @dataclass(frozen=True, slots=True)
 class RankLogs:
     deployment: Deployment
-    """As it was started."""
+    """The deployment as it was started."""
     running: Running
 
     async def lines(self, tail: int, follow: bool) -> AsyncIterator[Mapping[str, Any]]:

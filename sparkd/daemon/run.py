@@ -186,8 +186,8 @@ class _Published:
 
 
 def _collect_little_by_little() -> None:
-    """Collecting garbage is one step of the loop. What is there once all is made stays, and need not be looked through each
-    time (40 ms); and it is done five times as often, for of what connections leave behind there is soon a lot (120 ms)."""
+    """Collecting garbage is one step of the loop. Objects that exist once the daemon is set up stay, and are not searched each
+    time (40 ms). It is done five times as often, since connections soon leave a lot of garbage behind (120 ms)."""
     gc.collect()
     gc.freeze()
     young, middle, _ = gc.get_threshold()

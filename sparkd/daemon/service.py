@@ -49,7 +49,7 @@ class Service:
     showing: Showing
     wishes: Wishes
     saved: Path
-    """Where captures are kept."""
+    """The folder of the captures."""
 
     @property
     def shown(self) -> Shown:

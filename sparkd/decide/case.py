@@ -72,7 +72,7 @@ class Case:
         return self.state.cause not in FREE
 
     def enter(self, phase: Phase, **changes: Any) -> State:
-        """The state at the beginning of a phase. What was before a pause or adoption is settled by entering another."""
+        """The state at the beginning of a phase. Entering one settles what was before a pause or an adoption."""
         fresh: dict[str, Any] = {"since": self.now, "since_wall": self.snapshot.wall, "before": None}
         return replace(self.state, phase=phase, **{**fresh, **changes})
 

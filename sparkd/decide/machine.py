@@ -141,7 +141,7 @@ WISHES: tuple[Callable[[Case], Decision | None], ...] = (_pause, _stop, _start, 
 
 
 def _anew(case: Case) -> dict[str, object]:
-    """What a person's word wipes out: failures counted so far, holds, planned starts, operations asked before."""
+    """What a request of a person clears: failures counted so far, holds, planned starts, operations asked before."""
     return {
         "hold": None,
         "retry_at": None,

@@ -13,7 +13,7 @@ DRIFT = "drift"
 
 
 def differs(case: Case) -> str:
-    """In what this start differs from the last that worked, as the checks before it found; empty where in nothing."""
+    """The differences from the last start that worked, as the checks before this one found them; empty without any."""
     checked = case.snapshot.checks.get(case.deployment.name)
     found = [one for one in checked.findings if one.code == DRIFT] if checked is not None else []
     return "; ".join(one.text for one in found if one.text and one.status in (Status.WARN, Status.FAIL))

@@ -89,7 +89,7 @@ RULES: dict[str, Rule] = {
 }
 
 NOT_YET, HELD = Rule(7, _not_yet), Rule(7, _held)
-"""Of every reason that begins so and has no rule of its own."""
+"""The rule for every reason with this beginning and without a rule of its own."""
 
 
 def rule(reason: str, policy: Policy) -> str | None:

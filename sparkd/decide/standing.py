@@ -80,7 +80,7 @@ def held(case: Case) -> Decision:
 
 
 def _look_again(case: Case, hold: Hold) -> Decision:
-    """Not at once, and not in every cycle: a fact that looks well and still fails (Docker refuses a mount) must not start
+    """Waits, and does not act in every cycle: a fact that looks well and still fails (Docker refuses a mount) must not start
     a group over and over."""
     pause = case.policy.hold_recheck
     look_at = case.state.retry_at if case.state.retry_at is not None else case.state.since + pause

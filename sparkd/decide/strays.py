@@ -15,7 +15,7 @@ from sparkd.model.machine import Boot, EngineProcess
 from sparkd.model.snapshot import Container, NodeView, Unknown
 
 NAME_CHARS = 60
-"""Of a title in a sentence: a process may call itself anything."""
+"""For a title in a sentence: a process may call itself anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Whose:
     where: str
     fix: str
     rank: Container | None = None
-    """Of ours, that it runs in."""
+    """Our rank that the process runs in."""
 
     @property
     def name(self) -> str:

@@ -40,7 +40,7 @@ def teardown(case: Case, doing: str) -> Decision | None:
 def clear_stale(case: Case) -> Decision | None:
     """Take away ranks that are not of this generation, and leave this generation alone.
 
-    They come from a start that Docker finished after it had been given up, or return with a node declared lost.
+    They come from a start that sparkd had given up and Docker finished later, or from a node that was declared lost.
     """
     alive = tuple(target(node, one) for node, one in case.group.stale if one.alive)
     if alive:

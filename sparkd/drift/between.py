@@ -33,7 +33,7 @@ def ranks(side: Side, tables: Tables) -> list[Difference]:
 
 
 def two(head: RankForm, other: RankForm, tables: Tables) -> Iterator[Difference]:
-    """`known` is what the first says. Names of a node, and what only an API server reads, may differ."""
+    """Differences between two ranks; `known` has the value of the first. Names of nodes and flags of the API may differ."""
     for name, one, two_, why, severity in _changes(head, other, head.table(tables)):
         yield Difference(
             severity=severity,

@@ -50,7 +50,7 @@ def compare(known: Side, live: Side, rank: int | None = None, tables: Tables = S
 
 
 def _between(known: Side, live: Side, tables: Tables) -> list[Difference]:
-    """In what the live ranks differ from each other. What lies around them may have been so when it worked."""
+    """The differences between the live ranks, without those around the ranks that were there when it worked."""
     before = {repr((one.name, one.rank, one.known, one.live)) for one in between.ranks(known, tables)}
     return [
         one

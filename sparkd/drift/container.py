@@ -72,7 +72,7 @@ def _limit(limit: Any) -> Any:
 
 
 def of_spec(c: ContainerSpec, wants_gpus: bool, size: Mapping[str, int | None]) -> dict[str, Any]:
-    """As sparkd creates it: with an init, never restarted by Docker. `size`: shm_size and memory in bytes."""
+    """The container that sparkd creates: with an init, never restarted by Docker. `size`: shm_size and memory in bytes."""
     return created(
         privileged=c.privileged,
         network=c.network,

@@ -43,7 +43,7 @@ class RankForm:
     image: str | None = None
     image_id: str | None = None
     engine_id: str | None = None
-    """Where more than the image decides which engine it is: a venv in a mount."""
+    """The engine's id, where more than the image decides which engine it is: a venv in a mount."""
     container: Mapping[str, Any] | None = None
     mounts: Mapping[str, str] | None = None
     unit: Mapping[str, Any] | None = None

@@ -31,7 +31,7 @@ class Drift:
     """Ranks whose containers run without an engine in them: their flags are not known."""
     not_compared: tuple[str, ...] = ()
     flags_by: str = ""
-    """Whose word the flags were read by: the image's own parser's, or sparkd's table and why; empty where none is."""
+    """The source of the flag table: the image's own parser, or sparkd's table and why; empty where there is none."""
 
     @property
     def counts(self) -> dict[str, int]:

@@ -21,10 +21,10 @@ GIVEN, IN_USE = "given", "in-use"
 """Parts of a form's `says`: what its parser was given that is no default; what became of flags, and its version."""
 SUFFIX = " in use"
 SERVED = f"served-model-name{SUFFIX}"
-"""It is the model's own where no name was given."""
+"""Without a given name this is the name of the model itself."""
 
 REST = "rest"
-"""Beside them in what was read: what else could not be read, a page or the whole log. No form has it."""
+"""A third part, which no form has: pages and logs of the engine that could not be read at all."""
 
 Flags = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ def given(name: str) -> str:
 
 
 def without(form: RankForm, keys: Collection[str]) -> RankForm:
-    """A form whose engine does not say what `unreadable` of another one has."""
+    """The form without the values that were `unreadable` on the other side."""
     if not form.says:
         return form
     says = {

@@ -39,11 +39,11 @@ class Variables:
     """Names in the environment of a rank that mean something to the engine."""
 
     own: str = ""
-    """With what the names begin that are the engine's own."""
+    """The beginning of the names that are the engine's own."""
     key: str | None = None
-    """With this secret it wants a bearer token, from us as from everybody."""
+    """With this secret the engine wants a bearer token from every client, sparkd included."""
     address: str | None = None
-    """Where the other ranks reach this one: right on one node only."""
+    """The address at which the other ranks reach this one: its value is right on one node only."""
     caches: tuple[str, ...] = ()
     """They move its caches to other folders."""
     secret_flags: Mapping[str, str] = field(default_factory=dict)
@@ -224,7 +224,7 @@ class Engine(Protocol):
         ...
 
     def memory(self, deployment: Deployment, total_bytes: int) -> MemoryNeed:
-        """Of a node with so much memory. What cannot be told counts as nothing: the engine's own check comes later."""
+        """What a rank needs on a node with so much memory. Unknown needs count as nothing: the engine itself checks later."""
         ...
 
     def widowed(self, sockets: Iterable[Socket], deployment: Deployment) -> bool:

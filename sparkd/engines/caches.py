@@ -1,7 +1,7 @@
 """A deployment's mounts -> folders on its nodes that hold nothing but compiled kernels and graphs.
 
-They are made anew from nothing; a stale or half-written one makes engines fail or hang, and one that is there on some
-ranks only makes the others late. Model weights are no cache, whatever folder they are in.
+Engines make them anew when they are missing. A stale or half-written one makes engines fail or hang. Where some ranks
+have one and others have none, the others are late. Model weights are no cache, whatever folder they are in.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class FlagTable:
     """Every variable that the engine reads, also those whose default is not known."""
 
     def label(self, runtime: str) -> str:
-        """Whose word it is, for people."""
+        """The source of the table, for people."""
         whose = ("the nodes' own" if runtime == "process" else "the image's own") if self.own else "sparkd's table of"
         return f"{whose} {self.engine} {self.version}"
 

@@ -25,7 +25,7 @@ class Samples:
     """None: it stands there and is no finite number."""
 
     def _values(self, name: str) -> list[float] | Unread:
-        """Of an engine's figures, none of which goes below zero."""
+        """For an engine's figures, none of which goes below zero."""
         values = [value for row, _, value in self.rows if row == name]
         counts = [value for value in values if value is not None and value >= 0]
         return counts if len(counts) == len(values) else Unread(f"{name} is no number from zero on")

@@ -60,7 +60,8 @@ class Ledger:
         return back
 
     async def _intends(self, name: str, intent: Intent) -> None:
-        """For what sparkd itself changes of it. A full disk must not stop supervision; a restart of sparkd learns it again."""
+        """Keeps a change that sparkd itself makes to an intent. A full disk must not stop supervision: a restarted sparkd finds
+        out again."""
         self.intents[name] = intent
         try:
             await self.journal.save_intent(name, intent)
@@ -114,7 +115,7 @@ class Ledger:
         return [*running.values(), *(one for one in others if self.states[one.name].phase not in ASK_ENGINE)]
 
     def starting_nodes(self, besides: str) -> frozenset[str]:
-        """Where an engine of another deployment is between start and ready."""
+        """Nodes on which an engine of another deployment is between start and ready."""
         others = (name for name, state in self.states.items() if name != besides and state.phase in STARTING)
         return frozenset(node for name in others for node in self.running(name).nodes)
 

@@ -39,7 +39,7 @@ class Chronicle:
         self._kept[name] = durable(state)
 
     def forget(self, name: str) -> None:
-        """It is no deployment any more."""
+        """Called when a deployment is removed."""
         self._kept.pop(name, None)
 
     async def happened(
@@ -52,7 +52,7 @@ class Chronicle:
         reason: str,
         data: Mapping[str, Any] | None = None,
     ) -> None:
-        """Journal one event. Who asked and why is told only with what was asked; all else sparkd did by itself."""
+        """Journal one event. Only events that a person asked for say who asked and why; the others sparkd caused by itself."""
         failure = state.failure if kind == "failed" else None
         asked = any(kind == verb.event for verb in verbs().values())
         event = Event(
@@ -72,7 +72,7 @@ class Chronicle:
         self._count(name, kind, state)
 
     async def record(self, event: Event) -> None:
-        """Journal what concerns no deployment alone."""
+        """Journal an event that concerns more than one deployment."""
         self.listener(await self.journal.record(event))
 
     async def ended(self, name: str, state: State, intent: Intent, started_at: float, outcome: Outcome) -> None:

@@ -30,7 +30,7 @@ class Finding:
     """One row of `ctl check`. `node` is None for what is wrong with the deployment itself, on whatever node."""
 
     code: str
-    """Of the check, stable: `ghost-path`, `memory` …"""
+    """The stable code of the check: `ghost-path`, `memory` …"""
     severity: Level
     """What the check's trouble counts as: warn or fail."""
     status: Status

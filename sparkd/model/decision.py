@@ -149,7 +149,7 @@ class Watch:
 
     @property
     def not_answering(self) -> bool:
-        """Real requests fail: said as soon as two in a row did, whatever may be done about it."""
+        """Two real requests in a row have failed. That is shown at once, whatever may be done about it."""
         return self.canary_failures >= 2
 
     @property

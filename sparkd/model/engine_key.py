@@ -19,7 +19,7 @@ class EngineKey:
 
     @property
     def id(self) -> str:
-        """By which drift finds its table: the image's id alone, wherever nothing else decides."""
+        """The key of the engine's flag table: the image's id alone, where nothing else decides."""
         return self.digest if self.stamp else self.image_id
 
     @property

@@ -11,7 +11,7 @@ from sparkd.model.config import Deployment
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a path is meant: on the node itself, in a container's root, in an image as it was pulled, or at an API."""
+    """The root that a path begins at: on the node itself, in a container's root, in an image as it was pulled, or at an API."""
 
     kind: str
     """host | container | image | api"""

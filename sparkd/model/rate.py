@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MIN_TOKENS, MIN_S = 32, 1.0
-"""Of one answer. Fewer tokens come in the chunks of a network, and a shorter time is that of a scheduler."""
+"""For one answer. Fewer tokens come in the chunks of a network, and a shorter time is that of a scheduler."""
 
 
 def rate(tokens: int, first_token_s: float | None, seconds: float) -> float | None:

@@ -62,7 +62,7 @@ class ClusterView:
     """None until the first look is over."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     deployments: tuple[Deployment | BrokenDeployment, ...] = ()
-    """As they were started, where something of them may run; else as their files say."""
+    """Deployments as they were started, where a rank of them may run; the others as their files say."""
     pending: Mapping[str, Pending] = field(default_factory=dict)
     """Deployment -> what its file says by now, where that is something else."""
     states: Mapping[str, State] = field(default_factory=dict)

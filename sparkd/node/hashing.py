@@ -104,7 +104,7 @@ class Job:
         self._left: List[threading.Thread] = []
 
     def ask(self, paths: Sequence[str]) -> Progress:
-        """How far it is; returns at once. Another folder than the one before takes its place."""
+        """How far the hashing is; returns at once. A new folder replaces the one before."""
         sizes = {path: _size(path) for path in paths}
         still_open = [path for path in sizes if self._is_open(path)]
         with _lock:

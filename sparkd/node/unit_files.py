@@ -15,7 +15,7 @@ from sparkd.node.recognised import STARTS
 MAX_BYTES = 64 << 10
 MAX_SCRIPTS, MAX_WORDS, MAX_DROP_INS = 8, 600, 100
 LINGER = "/var/lib/systemd/linger"
-"""A file here for every user whose own systemd starts with the node."""
+"""Has a file for every user whose own systemd starts with the node."""
 EXEC = re.compile(r"\s*(Exec(?:Start|Stop)(?:Pre|Post)?)\s*=\s*(.*)")
 CONDITIONS = ("ConditionPathExists", "ConditionPathIsDirectory", "ConditionFileIsExecutable", "ConditionFileNotEmpty")
 PLAIN_PATH = re.compile(r"/[^%|]*")

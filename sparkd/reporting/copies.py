@@ -39,8 +39,8 @@ class Copy:
 
 
 class Blanks:
-    """Numbers that stand in a page while it is rendered, where something is filled in later. JSON and the formats of
-    Prometheus write such a number alike; its digits are drawn, so nothing that an engine says can be taken for one."""
+    """Numbers that hold a place in a rendered page for a value that is filled in later. JSON and the formats of Prometheus
+    write such a number alike. Its digits are random, so no value of an engine can be mistaken for one."""
 
     def __init__(self) -> None:
         self._fills: dict[bytes, Fill] = {}

@@ -97,7 +97,7 @@ async def _engine(inside: Inside, deployment: Deployment, node: str) -> _Engine 
 
 
 async def _stamps(inside: Inside, container: str, engine: _Engine) -> list[str]:
-    """Of every mount, and of the program below one: each installation writes it anew."""
+    """A stamp of every mount, and of the program below one: each installation changes it."""
     stamps = [f"{one.source}:{one.target} {await inside.stamp(container, one.target)}" for one in engine.mounts]
     for path in engine.paths:
         if any(below(path, mount.target) for mount in engine.mounts):

@@ -25,7 +25,7 @@ def me() -> str:
 
 
 def alive(name: str) -> bool:
-    """Of this machine. False for what is no such name."""
+    """Does the process of this name live on this machine? False for other names."""
     match = NAME.fullmatch(name)
     if match is None or match[1] != _boot():
         return False

@@ -61,7 +61,7 @@ class _Everything:
     file: str
     cluster: Cluster | None
     problems: tuple[Problem, ...]
-    """Of sparkd.yaml alone."""
+    """The problems of sparkd.yaml alone."""
     loaded: dict[str, Loaded]
 
     def all_problems(self) -> Iterator[Problem]:

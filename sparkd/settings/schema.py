@@ -73,12 +73,12 @@ _OPEN: dict[Path, Json] = {
 
 
 def cluster_schema() -> Json:
-    """Of sparkd.yaml."""
+    """The schema of sparkd.yaml."""
     return _whole(Cluster)
 
 
 def deployment_schema() -> Json:
-    """Of a deployment file. A profile may hold every key but those that make it another deployment."""
+    """The schema of a deployment file. A profile may hold every key but those that make it another deployment."""
     schema = _whole(Deployment)
     kept = {key: {"$ref": f"#/properties/{key}"} for key in schema["properties"] if key not in FIXED}
     schema["properties"]["profiles"]["additionalProperties"] = {

@@ -71,7 +71,7 @@ class Shaped(NamedTuple, Generic[T]):
     value: T | None
     problems: tuple[Problem, ...]
     tree: Item
-    """The tree without what was refused; paths of `value` are paths in it."""
+    """The tree without the refused parts; paths of `value` are paths in it."""
 
 
 def shape(kind: type[T], tree: Item, file: str, placeholders: Mapping[str, Any]) -> Shaped[T]:

@@ -98,7 +98,7 @@ class Trouble:
     mild: bool = False
     not_yet: bool = False
     passing: bool = False
-    """Of what sparkd ends itself before a start: true until then, and no longer."""
+    """The trouble is about something that sparkd itself ends before a start: it is true only until then."""
 
 
 @dataclass(frozen=True, slots=True)

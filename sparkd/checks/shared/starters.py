@@ -31,7 +31,7 @@ class Starter:
     node: str
     name: str
     needs: tuple[tuple[Needed, str], ...]
-    """What its commands need, each with the line of the unit it is from."""
+    """Paths that its commands need, each with its line of the unit."""
     text: str
     starts_itself: bool
     end: str
@@ -63,7 +63,7 @@ def starters(scene: Scene, node: str) -> Iterator[Starter]:
 
 
 def containers(scene: Scene, node: str) -> dict[str, Contained]:
-    """By name; none where Docker could not be asked."""
+    """Containers by name; none where Docker could not be asked."""
     found = scene.fact(node, CONTAINERS)
     return {} if isinstance(found, Unknown) else {one.name: one for one in found}
 

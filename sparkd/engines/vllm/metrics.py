@@ -15,7 +15,7 @@ _COUNTERS = {
 }
 """Field of EngineMetrics -> its name on the page; the cache's second one is that before 0.10."""
 _SHARES = frozenset(_COUNTERS["kv_cache_usage"])
-"""Of which the highest counts, not the sum."""
+"""Metrics of which the highest value counts, not the sum."""
 _MOST = 2.0**53
 _MOST_DRAFTED = 64
 """Tokens that are drafted for one step."""
@@ -53,7 +53,7 @@ def _counted(page: Samples, *names: str) -> float | None | Unread:
 
 
 def _acceptance(page: Samples) -> tuple[float, ...]:
-    """Of the drafts, the part that was accepted at each position; nothing where the page does not tell in numbers."""
+    """The part of the drafts that was accepted at each position; empty where the page has no such numbers."""
     drafts = page.total("vllm:spec_decode_num_drafts_total")
     accepted = page.by_label("vllm:spec_decode_num_accepted_tokens_per_pos_total", "position")
     if drafts is None or isinstance(drafts, Unread) or drafts < 1:

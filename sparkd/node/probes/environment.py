@@ -1,4 +1,4 @@
-"""Names of variables -> where this node sets them for what is started on it, one `SOURCE NAME=VALUE` a line.
+"""Names of variables -> where this node sets them for its programs, one `SOURCE NAME=VALUE` a line.
 
 SOURCE is `systemd` for what its manager gives every unit (DefaultEnvironment=, set-environment), else the file that logins
 read. Only what is asked for is read out: variables hold secrets.
