@@ -18,6 +18,7 @@ from sparkd.base.bounded_bytes import SMALL_CHARS
 from sparkd.base.unread import bounded
 from sparkd.decide.evidence import progressed
 from sparkd.engines import ENGINES
+from sparkd.engines.base import Variables
 from sparkd.facts import Fact, memory, units
 from sparkd.hosts.client import Probed
 from sparkd.model.config import Cluster, Deployment, Node
@@ -73,6 +74,7 @@ async def test_long_logs_and_pages_of_an_engine_are_read_beside_the_loop(monkeyp
 
     class Engine:
         pages = ("/version",)
+        variables = Variables()
 
         def __getattr__(self, name: str) -> Any:
             def reader(*_: Any) -> dict[str, Any]:
