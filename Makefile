@@ -20,7 +20,7 @@ help:
 	@echo "make lint      ruff, mypy --strict, import contracts"
 	@echo "make lab       start the lab and leave it running (root); make lab-down removes it"
 	@echo "make bench     measure what docs/architecture.md promises, as a table and bench-results.json"
-	@echo "make docs      write docs/cli.md, the manual page, docs/configuration.md and the schemas anew"
+	@echo "make docs      write docs/cli.md, checks.md, configuration.md, the manual page and the schemas anew"
 	@echo "make nightly   what takes longer than make test"
 
 $(VENV)/.ready: pyproject.toml

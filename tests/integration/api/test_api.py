@@ -23,6 +23,7 @@ from sparkd.api.page import PAGE
 from sparkd.journal import Event
 from sparkd.model.decision import Watch
 from sparkd.reporting.status import status
+from sparkd.verbs import verbs
 
 from .api_world import Daemon, a_view, later, running, short_folder
 
@@ -139,11 +140,11 @@ DEEP = "[" * 30_000 + "]" * 30_000
         ("ds4-flash/pause", '{"assume_lost": ["spark2"]}', "usage", "sparkd ctl stop ds4-flash --assume-lost NODE"),
         ("ds4-flash/start", '{"clean": true}', "usage", "sparkd ctl restart ds4-flash --clean"),
         ("ds4-flash/stop", '{"to": "latency"}', "usage", "leave it out"),
-        ("ds4-flash/profile", '{"to": "latency"}', "not_found", "verbs: pause, release, restart, resume, start, stop"),
+        ("ds4-flash/profile", '{"to": "latency"}', "not_found", f"verbs: {', '.join(sorted(verbs()))}"),
         ("ds4-flash/pause", "", "conflict", "nothing to do"),
         ("ds4-flash/resume", "", "unwritable", "free some space"),
         ("ds4-flash/strat", "", "not_found", "did you mean start?"),
-        ("ds4-flash/rm%20-rf", "", "not_found", "verbs: pause"),
+        ("ds4-flash/rm%20-rf", "", "not_found", f"verbs: {min(verbs())}"),
         ("ds4/start", "", "not_found", "did you mean ds4-flash?"),
         ("x%00y/start", "", "not_found", "deployments: broken"),
         ("ds4-flash/start", json.dumps({"message": "x" * 70_000}), "too_large", "send less"),

@@ -1,4 +1,4 @@
-"""A check is one file of the folder: nothing lists it, and it is seen everywhere."""
+"""A check is one file of the folder: it needs no entry in a list, here neither, and it is seen everywhere."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ SHOWN = [
     *("memory", "swap", "pressure", "shm"),
     *("caches", "gpu", "link", "clock", "parity", "boot", "drift"),
 ]
+"""The order in which people know them; a new one may stand anywhere between."""
 
 
 def test_every_file_of_the_folder_is_a_check_that_is_shown_in_its_place() -> None:
     (folder,) = map(Path, sparkd.checks.__path__)
     assert len(all_checks()) == len([*folder.glob("*.py")]) - 1, "all but __init__"
-    assert [check.code for check in all_checks()] == SHOWN
-    assert len({check.order for check in all_checks()}) == len(SHOWN)
+    codes = [check.code for check in all_checks()]
+    assert [code for code in codes if code in SHOWN] == SHOWN
+    assert len({check.order for check in all_checks()}) == len(codes), "two checks have the same `order`"
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,8 @@ def seen() -> Any:
 
 
 def test_one_file_more_is_listed_where_it_says(seen: Any) -> None:
-    assert seen["listed"] == ["image", "full-moon", *SHOWN[1:]]
+    codes = [check.code for check in all_checks()]
+    assert seen["listed"] == ["image", "full-moon", *codes[1:]]
     assert "The moon is not full." in seen["shown"]
 
 

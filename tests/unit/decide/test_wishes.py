@@ -165,7 +165,10 @@ MEANT: dict[str, tuple[State, Intent]] = {
 @pytest.mark.parametrize("verb", verbs().values(), ids=lambda verb: verb.name)
 def test_a_verb_leaves_its_kind_of_event(verb: Verb) -> None:
     """By this kind history knows that a person asked for it, and names them."""
+    assert verb.name in MEANT, "say in MEANT in which state and with which intent it makes sense"
     before, intent = MEANT[verb.name]
     assert verb.conflict(intent, before) is None
     decision = decide(before, both(), changed(intent, verb, {}, "milo", "because", 0.0))
-    assert [kind for kind, _ in decision.events] == [verb.event]
+    assert [kind for kind, _ in decision.events] == [verb.event], (
+        "WISHES in decide/machine.py has no row that writes it"
+    )

@@ -16,9 +16,10 @@ ROOT = Path(__file__).parents[3]
 
 def test_every_file_is_the_verb_of_its_name_and_they_have_an_order() -> None:
     files = {path.stem for path in Path(sparkd.verbs.__file__).parent.glob("*.py")} - {"__init__"}
-    assert list(verbs()) == ["start", "stop", "restart", "pause", "resume", "release"]
+    known = ["start", "stop", "restart", "pause", "resume", "release"]
+    assert [name for name in verbs() if name in known] == known
     assert set(verbs()) == files
-    assert len({one.place for one in verbs().values()}) == len(files)
+    assert len({one.place for one in verbs().values()}) == len(files), "two verbs have the same `place`"
 
 
 def test_an_option_means_the_same_with_every_verb() -> None:
@@ -55,6 +56,6 @@ def test_what_is_off_was_not_given() -> None:
 
 
 def test_the_interfaces_name_them() -> None:
-    text = (ROOT / "docs" / "interfaces.md").read_text("utf-8")
-    assert f"`POST /api/v1/deployments/NAME/{{{','.join(verbs())}}}`" in text
-    assert f" | {' | '.join(verbs())} | " in re.sub(r"\s+", " ", text)
+    text = re.sub(r"\s+", " ", (ROOT / "docs" / "interfaces.md").read_text("utf-8"))
+    for listed in (f"`POST /api/v1/deployments/NAME/{{{','.join(verbs())}}}`", f" | {' | '.join(verbs())} | "):
+        assert listed in text, f"docs/interfaces.md lists the verbs by hand: write {listed}"
