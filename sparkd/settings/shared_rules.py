@@ -8,7 +8,6 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from sparkd.base.did_you_mean import closest
-from sparkd.checks import all_checks
 from sparkd.model.config import Policy
 from sparkd.model.size import parse_size
 from sparkd.settings.shape import Fault
@@ -125,6 +124,11 @@ def policy(path: Path, value: Policy) -> Iterator[Fault]:
 
 def checks(path: Path, values: Mapping[str, str]) -> Iterator[Fault]:
     """A level for a check that does not exist would be silently without effect."""
+    if not values:
+        return
+    # Importing the checks is a third of the time that reading a configuration takes, and few files name one.
+    from sparkd.checks import all_checks
+
     known = [check.code for check in all_checks()]
     for code, level in values.items():
         if code not in known:

@@ -60,14 +60,11 @@ def test_sparkd_killed_under_load_is_back_and_no_request_fails(real: Daemon) -> 
     before = real.wait_serving()
     with Load(real) as load:
         had = load.good
-        killed = time.monotonic()
         real.kill()
-        real.wait("sparkd to be back", lambda one: one["serving"], 60)
-        adopted = since(killed)
+        real.wait("sparkd to be back", lambda one: one["serving"], 30)
         real.wait("requests to go on", lambda one: load.good > had + 2, 60)
     assert not load.bad
     assert real.one()["generation"] == before["generation"]
-    assert adopted < 15
     assert real.kinds("adopted")
 
 
