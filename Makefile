@@ -38,7 +38,7 @@ demo: $(VENV)/.ready
 	@$(BIN)/sparkd demo
 
 test: $(VENV)/.ready
-	$(PYTEST) tests -m "not nightly" -n 3 $(BY_FOLDER)
+	$(PYTEST) tests -m "not nightly" -n 3 --durations=30 $(BY_FOLDER)
 
 test-fast: $(VENV)/.ready
 	$(PYTEST) tests -m "not lab and not slow and not nightly" -n 2 $(BY_FOLDER)
