@@ -7,17 +7,12 @@ import re
 from importlib import import_module
 from typing import Iterable, Sequence
 
-from sparkd.node import signs
+from sparkd.node import listed, signs
 from sparkd.node.signs import Signs
 
-
-def _names() -> list[str]:
-    """Listed by hand: pkgutil would take a megabyte of a service that has twenty."""
-    files = (file for folder in signs.__path__ for file in os.listdir(folder))
-    return sorted(file[: -len(".py")] for file in files if file.endswith(".py") and file[0] != "_")
-
-
-KNOWN: tuple[Signs, ...] = tuple(import_module(f"{signs.__name__}.{name}").SIGNS for name in _names())
+KNOWN: tuple[Signs, ...] = tuple(
+    import_module(f"{signs.__name__}.{name}").SIGNS for name in listed.names(signs.__path__)
+)
 
 
 def any_of(patterns: Iterable[str]) -> str:

@@ -6,16 +6,16 @@ A new one is one file here, and on the head one file in `sparkd.facts` that says
 from __future__ import annotations
 
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any, Callable, Dict, Mapping
+
+from sparkd.node import listed as folder
 
 Probe = Callable[[Mapping[str, Any], float], str]
 
 
 def listed() -> Dict[str, Probe]:
     """Lists the folder anew."""
-    names = [file.name for file in iter_modules(__path__)]
-    return {name: import_module(f"{__name__}.{name}").probe for name in names}
+    return {name: import_module(f"{__name__}.{name}").probe for name in folder.names(__path__)}
 
 
 PROBES: Mapping[str, Probe] = listed()

@@ -25,7 +25,7 @@ MAY = {
     "node/emptying.py": "folders by descriptors, one name at a time; a program of its own that may import nothing",
     "node/folders.py": "folders by descriptors, counted (MOST_ENTRIES) and timed",
     "node/verbs/files.py": "by descriptors from the root on, without a link; a regular file, its first or last bytes",
-    "node/recognised.py": "the names of files of this package",
+    "node/listed.py": "the names of files of this package",
     "node/procfs.py": KERNEL + "/proc",
     "node/shm.py": KERNEL + "/proc/PID/fd; names of /dev/shm, whose size is bounded",
     "node/verbs/memory.py": KERNEL + "/proc/sys/vm/drop_caches",
