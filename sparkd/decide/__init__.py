@@ -2,35 +2,35 @@
 
 `machine.step` is the only entry. Read `machine` first, then the phases in their order.
 
-machine      which phase decides, and what people want before any phase
-case         what one decision looks at, and the few ways in which it can be said
-group        the ranks of one deployment in one look: what runs where, of which generation, and what is unread
+machine       which phase decides, and what people want before any phase
+case          what one decision looks at, and the few ways in which it can be said
+group         the ranks of one deployment in one look: what runs where, of which generation, and what is unread
 
 Phases
-standing     stopped, adopting, backoff, held, paused: whether to leave one of these
-starting     whether a start may begin, what must be cleaned first, and the number of its generation
-launching    which rank is started next, when the engine is ready, and whether its first answer counts
-serving      whether to send a canary, to go on, or to end this generation
-teardown     what must still be stopped, saved or removed until nothing of a group is left
+standing      stopped, adopting, backoff, held, paused: whether to leave one of these
+starting      whether a start may begin, what must be cleaned first, and the number of its generation
+launching     which rank is started next, when the engine is ready, and whether its first answer counts
+serving       whether to send a canary, to go on, or to end this generation
+teardown      what must still be stopped, saved or removed until nothing of a group is left
 
 What a start needs
-prechecks    whether what the checks found holds it
-needs        which image, path, user or port is known to be missing
-memory_need  how much memory each node has for its rank, and who has the rest
-memory_gate  whether that is enough, measured after the cleanup
-strays       who has a port or outlived its container, and whether sparkd may end it
-where_to_ask on which node an engine may be asked for its parser now
+prechecks     whether what the checks found holds it
+needs         which image, path, user or port is known to be missing
+memory_need   how much memory each node has for its rank, and who has the rest
+memory_gate   whether that is enough, measured after the cleanup
+strays        who has a port or outlived its container, and whether sparkd may end it
+where_to_ask  on which node an engine may be asked for its parser now
 
 What serves
-evidence     whether it still serves: each kind of evidence with its own clock and limit
-doubts       which ranks and peers speak against it, in words
-loss         whether a rank, a node or a head is gone for certain
-outages      when an outage began, what caused it, and when it ended
+evidence      whether it still serves: each kind of evidence with its own clock and limit
+doubts        which ranks and peers speak against it, in words
+loss          whether a rank, a node or a head is gone for certain
+outages       when an outage began, what caused it, and when it ended
 
 What failed
-classify     of which kind an exit or a refused start is
-failing      what follows: a pause, another measurement, or a hold
-budget       how long the pause is, and whether one more start is allowed
-holds        what holds a deployment, and whether that has passed
-rules        which rule stands behind a reason code, in words, with the numbers that are set
+classify      of which kind an exit or a refused start is
+failing       what follows: a pause, another measurement, or a hold
+budget        how long the pause is, and whether one more start is allowed
+holds         what holds a deployment, and whether that has passed
+rules         which rule stands behind a reason code, in words, with the numbers that are set
 """

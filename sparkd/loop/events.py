@@ -30,13 +30,14 @@ class Chronicle:
 
     async def decided(self, name: str, before: State, state: State) -> None:
         """Keep the state where it has changed, and with it the record of an outage that has just ended."""
-        if durable(state) == self._kept.get(name):
+        kept = durable(state)
+        if kept == self._kept.get(name):
             return
         ended = state.last_outage if state.last_outage != before.last_outage else None
         await self.journal.save_state(name, state, ended)
         if ended is not None and not ended.asked:
             self.counters.outage(name, ended.down_s(0.0))
-        self._kept[name] = durable(state)
+        self._kept[name] = kept
 
     def forget(self, name: str) -> None:
         """Called when a deployment is removed."""
