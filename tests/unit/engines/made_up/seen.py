@@ -130,6 +130,9 @@ def imported(folder: Path) -> dict[str, Any]:
 def running() -> Iterator[int]:
     process = subprocess.Popen(["/opt/toy/bin/toy-server", "60"], executable="/bin/sleep")
     try:
+        # Its words are there a moment after exec() has closed the pipe by which Popen knows of it.
+        while not Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            assert process.poll() is None
         yield process.pid
     finally:
         process.kill()
