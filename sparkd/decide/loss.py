@@ -118,7 +118,16 @@ def _widowed(case: Case) -> Decision | None:
             continue
         own = {process.pid for process in view.processes if process.owner == container.id}
         if case.engine.widowed([socket for socket in view.sockets if socket.pid in own], case.deployment):
-            kind = Kind(FailureClass.TRANSIENT, "widowed", "lost its head")
             text = f"rank {rank} on {view.name} lost its head: its socket to the master is in CLOSE-WAIT"
-            return fail(case, kind, text, rank=rank)
+            return _widow(case, rank, text)
     return None
+
+
+def _widow(case: Case, rank: int, text: str) -> Decision:
+    """A look takes a while: a head that ran when it was read may be why its worker is a widow a moment later. How the head
+    ended tells more (its 12 MiB were used up, say), so it is looked at once more."""
+    head, seen_before = case.group.ranks.get(0), case.state.reason == "widow-seen"
+    if head is not None and head.alive and not seen_before:
+        return decide(case.state, f"{text}; looking once more how the head is", "widow-seen")
+    since = case.state.looked_at if seen_before else None
+    return fail(case, Kind(FailureClass.TRANSIENT, "widowed", "lost its head"), text, rank=rank, since=since)

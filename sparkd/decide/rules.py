@@ -61,6 +61,7 @@ RULES: dict[str, Rule] = {
     "node-stopping": Rule(6, "a rank that ends with its node's shutdown has not failed"),
     "teardown": Rule(2, "the head goes first, then the workers, then all is verified gone"),
     "failed": Rule(6, "the kind of failure decides whether and when it is tried again"),
+    "widow-seen": Rule(6, "how the head ended says more than a worker without it, so it is looked at once more"),
     "stale-rank": Rule(4, "ranks of an earlier one go, and what they say counts for nothing"),
     "unborn": Rule(2, "a rank that was created and never started is removed before it is started again"),
     "stray-holder": Rule(3, "`remove_strays` allows to end it, and neither a container nor a unit brings it back"),

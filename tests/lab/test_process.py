@@ -232,16 +232,6 @@ def test_stop_ends_everything(units: Daemon) -> None:
     units.start()
 
 
-def test_more_memory_than_its_limit_is_said_to_be_that(alone: Daemon) -> None:
-    alone.configure(process=True, model=MODEL, container={"memory": "12MiB"})
-    alone.head.run(["systemctl", "restart", "sparkd.service"])
-    alone.ctl("start", NAME)
-    ended = alone.wait("a rank to be killed", lambda one: one["last_failure"], 60)
-    assert ended["last_failure"]["signature"] == "oom-killed"
-    alone.ctl("stop", NAME, "--yes", "--wait", timeout_s=90)
-    assert not left(alone)
-
-
 def test_what_is_not_there_is_named_and_it_goes_on_by_itself_when_it_is(alone: Daemon) -> None:
     """A command whose interpreter is gone (a venv after an upgrade of Python), then no user."""
     command, user = "/opt/made-later/bin/vllm", "late"

@@ -181,9 +181,22 @@ def widow(worker: Container, **facts: Any) -> Snapshot:
 
 
 def test_a_widow_ends_the_group() -> None:
-    decision = decide(serving(), widow(container(1)))
+    first = decide(serving(), widow(container(1)))
+    assert (first.reason, first.state.phase, first.actions) == ("widow-seen", Phase.SERVE, ())
+    decision = decide(first.state, widow(container(1)))
     assert decision.state.failure is not None
     assert (decision.state.failure.signature, decision.state.failure.rank) == ("widowed", 1)
+    assert decision.lost_at == first.state.looked_at
+
+
+def test_how_the_head_ended_is_told_and_not_its_widow() -> None:
+    """The head ended between the moments in which its node and the worker's were read."""
+    first = decide(serving(), widow(container(1)))
+    killed = container(0, state="exited", exit_code=137, oom_killed=True)
+    worker = node("spark2", container(1), sockets=(close_wait(pid=501),), processes=(process(container(1), 501),))
+    decision = decide(first.state, seen(node("spark1", killed), worker))
+    assert decision.state.failure is not None
+    assert (decision.state.failure.signature, decision.state.failure.rank) == ("oom-killed", 0)
 
 
 NO_WIDOW: list[dict[str, Any]] = [
