@@ -11,13 +11,12 @@ from sparkd.model.decision import Failure, FailureClass, Hold, Intent, Phase, St
 from sparkd.model.machine import Memory
 from sparkd.model.snapshot import Unknown
 from sparkd.model.view import ClusterView, Pending, eta_s, stage_seconds
-from sparkd.model.words import awaited, headline, reasoned, rfc3339
+from sparkd.model.words import STARTING, awaited, headline, reasoned, rfc3339
 from sparkd.reporting import config_changes, outage_list
 from sparkd.reporting.rank_status import BRINGING_UP, NOT_LOOKED, moment, rank_status, seen
 
 Json = dict[str, Any]
 
-STARTING = (Phase.PRECHECK, Phase.CLEANUP, Phase.START_WORKERS, Phase.START_HEAD, Phase.WARMUP)
 AT_REST = (Phase.STOPPED, Phase.HELD, Phase.BACKOFF)
 GONE = ("exited", "absent", "widowed", "stale")
 """Rank states that are proof against serving; `unknown` is none (rule 1: unknown is not dead)."""

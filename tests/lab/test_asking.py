@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from .commands import wait_for
-from .driver import FAST_POLICY, NAME, SPARKD, Daemon, cluster, deployment
+from .configured import FAST_POLICY, NAME, cluster, deployment
+from .driver import SPARKD, Daemon
 from .test_checks import run_checks
 
 ASKED = "/var/lib/sparkd/parsers"

@@ -11,18 +11,8 @@ from typing import Any
 
 import pytest
 
-from .driver import (
-    AS_PEOPLE_HAVE_IT,
-    FAST_POLICY,
-    KEEP_CACHES,
-    NAME,
-    REAL_POLICY,
-    Daemon,
-    audit,
-    cluster,
-    deployment,
-    since,
-)
+from .configured import AS_PEOPLE_HAVE_IT, FAST_POLICY, KEEP_CACHES, NAME, REAL_POLICY, cluster, deployment
+from .driver import Daemon, audit, since
 from .faults import fabric_cut, freeze, kill, mgmt_cut, power_cut
 from .load import Load
 from .nodes import Lab

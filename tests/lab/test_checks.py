@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from .driver import FAST_POLICY, NAME, SPARKD, Daemon, cluster, deployment
+from .configured import FAST_POLICY, NAME, cluster, deployment
+from .driver import SPARKD, Daemon
 from .layout import ENGINE_IMAGE
 from .nodes import Node
 

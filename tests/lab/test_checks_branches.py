@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from .commands import wait_for
-from .driver import FAST_POLICY, NAME, Daemon, cluster, deployment
+from .configured import FAST_POLICY, NAME, cluster, deployment
+from .driver import Daemon
 from .layout import ENGINE_IMAGE
 from .nodes import Node
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from .commands import wait_for
-from .driver import FAST_POLICY, NAME, REAL_ENV, Daemon, Json, cluster, deployment
+from .configured import FAST_POLICY, NAME, REAL_ENV, cluster, deployment
+from .driver import Daemon, Json
 from .layout import ENGINE_IMAGE, MODEL, PLANS, REAL_VLLM
 from .nodes import Lab, Node
 

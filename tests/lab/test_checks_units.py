@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from .commands import wait_for
-from .driver import FAST_POLICY, NAME, Daemon, cluster, deployment
+from .configured import FAST_POLICY, NAME, cluster, deployment
+from .driver import Daemon
 from .faults import power_cut, reboot
 from .layout import ENGINE_IMAGE
 from .nodes import Node

@@ -12,7 +12,8 @@ import pytest
 from sparkd.model.rank import IDENTITY
 
 from .commands import wait_for
-from .driver import FAST_POLICY, NAME, SPARKD, Daemon, cluster, deployment
+from .configured import FAST_POLICY, NAME, cluster, deployment
+from .driver import SPARKD, Daemon
 from .layout import ENGINE_IMAGE, MODEL
 from .nodes import Lab, Node
 from .test_checks import run_checks

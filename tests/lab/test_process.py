@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from .commands import wait_for
-from .driver import NAME, SPARKD, Daemon, audit
+from .configured import NAME
+from .driver import SPARKD, Daemon, audit
 from .faults import kill, mgmt_cut, reboot
 from .load import Load
 from .nodes import Lab

@@ -3,7 +3,7 @@ rank would not end, and switching that swap off would find no room for its pages
 
 from __future__ import annotations
 
-from .driver import NAME
+from .configured import NAME
 from .nodes import Lab
 from .units import MODEL, left, without_docker
 

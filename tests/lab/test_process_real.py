@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from .commands import wait_for
-from .driver import AS_PEOPLE_HAVE_IT, NAME, REAL_POLICY, Daemon, audit, cluster, deployment
+from .configured import AS_PEOPLE_HAVE_IT, NAME, REAL_POLICY, cluster, deployment
+from .driver import Daemon, audit
 from .load import Load
 from .nodes import Lab, Node
 from .test_asking import WRONG, flags, kept

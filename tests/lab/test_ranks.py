@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .driver import NAME, Daemon, audit, overlaps
+from .configured import NAME
+from .driver import Daemon, audit, overlaps
 from .faults import freeze, kill
 
 WAYS = ("exit-0", "exit-137", "docker-kill", "docker-rm")

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from .driver import NAME, SPARKD, Daemon, audit, overlaps, since
+from .configured import NAME
+from .driver import SPARKD, Daemon, audit, overlaps, since
 from .faults import freeze, kill, reboot
 from .load import Load
 

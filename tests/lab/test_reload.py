@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from .commands import wait_for
-from .driver import FAST_ENV, FAST_POLICY, NAME, Daemon, cluster, deployment
+from .configured import FAST_ENV, FAST_POLICY, NAME, cluster, deployment
+from .driver import Daemon
 
 # What runs is judged as it was started: the checks of this file would fail.
 FORKING = deployment(env={**FAST_ENV, "VLLM_WORKER_MULTIPROC_METHOD": "fork"})

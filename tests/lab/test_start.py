@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from .driver import NAME, SPARKD, Daemon, audit, on_clean_nodes
+from .configured import NAME
+from .driver import SPARKD, Daemon, audit, on_clean_nodes
 from .nodes import Lab
 
 

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from .driver import NAME, Daemon, audit, overlaps, since
+from .configured import NAME
+from .driver import Daemon, audit, overlaps, since
 from .faults import reboot
 from .load import Load
 

@@ -12,7 +12,8 @@ import pytest
 
 from . import outer
 from .commands import run, wait_for
-from .driver import FAST_POLICY, NAME, Daemon, cluster, deployment
+from .configured import FAST_POLICY, NAME, cluster, deployment
+from .driver import Daemon
 from .faults import kill
 
 RECEIVER = """

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from .driver import NAME, Daemon, audit, since
+from .configured import NAME
+from .driver import Daemon, audit, since
 from .faults import docker_mute, docker_stopped, fabric_cut, mgmt_cut, power_cut, shutdown
 from .load import Load
 

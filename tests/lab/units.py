@@ -9,7 +9,8 @@ from typing import Any
 
 from . import build, outer
 from .commands import pipe
-from .driver import NAME, SPARKD, Daemon
+from .configured import NAME
+from .driver import SPARKD, Daemon
 from .faults import docker_stopped
 from .nodes import Lab, Node
 

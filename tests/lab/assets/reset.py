@@ -39,10 +39,17 @@ for transient in Path("/run/systemd/transient").glob("*.service"):
     run("systemctl", "kill", "--signal=KILL", transient.name, check=False)
     run("systemctl", "stop", transient.name, check=False)
 
+for legacy in Path("/etc/systemd/system").glob("vllm*.service"):  # what people have beside sparkd
+    run("systemctl", "disable", "--quiet", legacy.name, check=False)
+    run("systemctl", "kill", "--signal=KILL", legacy.name, check=False)
+    run("systemctl", "stop", legacy.name, check=False)
+    legacy.unlink()
+
 # What a test configured: drop-ins, another Docker configuration, sparkd's own files.
-for dropins in Path("/etc/systemd/system").glob("sparkd*.service.d"):
-    shutil.rmtree(dropins)
-    run("systemctl", "daemon-reload")
+for pattern in ("sparkd*.service.d", "vllm*.service.d"):
+    for dropins in Path("/etc/systemd/system").glob(pattern):
+        shutil.rmtree(dropins)
+run("systemctl", "daemon-reload")
 docker_configuration = Path("/etc/docker/daemon.json")
 if docker_configuration.exists():
     docker_configuration.unlink()
