@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 from zlib import crc32
 
 from sparkd.model.config import Backoff, Budget
-from sparkd.model.decision import State
+from sparkd.model.decision import Cause, Phase, State
 
+FREE = frozenset({Cause.OPERATOR, Cause.CONFIG})
+"""Causes of a start that a person asked for: they cost no budget."""
 DAY_S = 86400.0
 MOST_DOUBLINGS = 30
 """Far beyond any maximum; a float overflows at 1024."""
 
 
 def pause_s(backoff: Backoff, failures: int, seed: str) -> float:
-    """Seconds to wait after the `failures`-th failure in a row: first, doubling, capped, spread by jitter.
+    """Seconds to wait after the `failures`-th failure in a row that costs a pause: first, doubling, capped, spread by jitter.
 
     The spread comes from `seed` (deployment and generation), so that the same decision made twice gives the same pause.
     """
-    doublings = min(max(failures, 1) - 1, MOST_DOUBLINGS)
+    if failures <= 0:
+        return 0.0
+    doublings = min(failures - 1, MOST_DOUBLINGS)
     spread = crc32(seed.encode()) / 0xFFFFFFFF * 2.0 - 1.0
     return float(min(backoff.max, backoff.first * 2.0**doublings)) * (1.0 + backoff.jitter * spread)
+
+
+def served_long(backoff: Backoff, state: State, now: float) -> bool:
+    """Has this generation answered for so long that its end is a first failure? Requests that fail end that time.
+
+    A killed rank once cost 20 to 29 s of pause beside a start of 41 s, after hours of serving.
+    """
+    serves = Phase.SERVE in (state.phase, state.before if state.phase is Phase.ADOPTING else None)
+    if not serves or state.serving_since is None:
+        return False
+    failing = state.watch.canary_failing_since
+    until = now if failing is None else min(failing, now)
+    asked = min(backoff.reset_after, backoff.reset_after_asked)
+    return until - state.serving_since >= (asked if state.cause in FREE else backoff.reset_after)
 
 
 def within(starts: tuple[float, ...], now: float) -> tuple[float, ...]:
@@ -28,15 +47,41 @@ def within(starts: tuple[float, ...], now: float) -> tuple[float, ...]:
     return tuple(start for start in starts if now - start < DAY_S)
 
 
-def exhausted(budget: Budget, starts: tuple[float, ...], now: float) -> str | None:
-    """Why no automatic start is left, or None."""
-    recent = sum(1 for start in starts if now - start < budget.per)
-    if recent >= budget.starts:
-        return f"{recent} automatic starts in the last {budget.per / 60:.0f} min, the limit is {budget.starts}"
+class Spent(NamedTuple):
+    """Why no automatic start is left now, and when the window has room for one."""
+
+    why: str
+    until: float
+
+
+def spent(budget: Budget, starts: tuple[float, ...], now: float) -> Spent | None:
+    """The window is full, or None. It empties by itself."""
+    recent = sorted(start for start in starts if now - start < budget.per)
+    if not 0 < budget.starts <= len(recent):
+        return None
+    why = f"{len(recent)} automatic starts in the last {budget.per / 60:.0f} min, the limit is {budget.starts}"
+    return Spent(why, recent[-budget.starts] + budget.per)
+
+
+def spent_today(budget: Budget, starts: tuple[float, ...], now: float) -> str | None:
+    """Why a person has to look before another automatic start, or None."""
+    if not allowed(budget):
+        return "no automatic start is allowed"
     today = len(within(starts, now))
-    if today >= budget.per_day:
-        return f"{today} automatic starts in the last 24 h, the limit is {budget.per_day}"
-    return None
+    if today < budget.per_day:
+        return None
+    return f"the daily budget is used up: {today} automatic starts in the last 24 h, the limit is {budget.per_day}"
+
+
+def allowed(budget: Budget) -> int:
+    """Automatic starts of a day."""
+    return budget.per_day if budget.starts else 0
+
+
+def raised(budget: Budget, fact: str) -> bool:
+    """Are more allowed than when the hold of this fact began (`budget:12`)? Written into a file, that is a person's word."""
+    kind, _, before = fact.partition(":")
+    return kind == "budget" and before.isdigit() and allowed(budget) > int(before)
 
 
 def given_back(state: State) -> State:

@@ -6,15 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sparkd.decide import budget
 from sparkd.decide.group import Group, gather
 from sparkd.engines import ENGINES, Engine
 from sparkd.model.action import Action
 from sparkd.model.config import Deployment, Policy
-from sparkd.model.decision import Cause, Decision, Intent, Phase, Planned, State
+from sparkd.model.decision import Decision, Intent, Phase, Planned, State
 from sparkd.model.snapshot import EngineView, Outcome, Snapshot
-
-FREE = frozenset({Cause.OPERATOR, Cause.CONFIG})
-"""Causes of a start that a person asked for: they cost no budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ class Case:
     @property
     def automatic(self) -> bool:
         """Does the start under way, or the next one, count against the budget?"""
-        return self.state.cause not in FREE
+        return self.state.cause not in budget.FREE
 
     def enter(self, phase: Phase, **changes: Any) -> State:
         """The state at the beginning of a phase. Entering one settles what was before a pause or an adoption."""

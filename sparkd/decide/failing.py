@@ -39,38 +39,69 @@ def fail(
         exit_code=exit_code,
         evidence=evidence,
     )
-    failed = replace(state, failure=failure, failures=state.failures + 1, cause=cause, stage=None)
-    if kind.cls is FailureClass.PERMANENT and (kind.proven or _repeated(state, failure)):
-        decision = hold(case, failed, kind.cls, fact or kind.signature, text, kind.fix)
-    elif kind.cls is FailureClass.RESOURCE:
-        decision = _measure_again(case, failed, kind, text, fact)
-    else:
-        pause = budget.pause_s(case.policy.backoff, failed.failures, f"{case.deployment.name}:{state.generation}")
-        decision = _wait(case, failed, text, "failed", pause)
+    first = budget.served_long(case.policy.backoff, state, case.now)
+    earlier = replace(state, failures=0, spared=False) if first or not state.failures else state
+    failed = replace(
+        earlier, failure=failure, failures=earlier.failures + 1, spared=first or earlier.spared, cause=cause, stage=None
+    )
+    decision = _what_follows(replace(case, state=earlier), failed, kind, text, fact)
     return replace(decision, events=(("failed", text), *decision.events), lost_at=since)
+
+
+def _what_follows(case: Case, failed: State, kind: Kind, text: str, fact: str | None) -> Decision:
+    if kind.cls is FailureClass.PERMANENT and (kind.proven or _repeated(case.state, failed)):
+        return hold(case, failed, kind.cls, fact or kind.signature, text, kind.fix)
+    if kind.cls is FailureClass.RESOURCE:
+        return _measure_again(case, failed, kind, text, fact)
+    if spent := budget.spent_today(case.policy.budget, failed.starts, case.now):
+        return hold_for_budget(case, failed, f"{text}; {spent}")
+    seed = f"{case.deployment.name}:{failed.generation}"
+    pause = budget.pause_s(case.policy.backoff, failed.failures - failed.spared, seed)
+    return back_off(case, failed, text, "failed", pause)
+
+
+def hold_for_budget(case: Case, state: State, text: str) -> Decision:
+    """No automatic start is left today."""
+    name = case.deployment.name
+    fix = f"find the cause with `sparkd ctl why {name}`, then `sparkd ctl release {name}`"
+    fact = f"budget:{budget.allowed(case.policy.budget)}"
+    return hold(case, state, FailureClass.TRANSIENT, fact, text, fix)
+
+
+def restarting(case: Case, state: State, why: str, retry_at: float) -> tuple[float, str]:
+    """When the next start is tried, and the sentence that says so: a full window of the budget makes it later."""
+    spent = budget.spent(case.policy.budget, state.starts, case.now) if state.cause not in budget.FREE else None
+    if spent is not None and spent.until > retry_at:
+        why, retry_at = f"{why}; {spent.why}", spent.until
+    left = retry_at - case.now
+    return retry_at, f"{why}; restarting the group {f'in {duration(left)}' if left > 0 else 'now'}"
+
+
+def back_off(case: Case, state: State, why: str, reason: str, pause: float) -> Decision:
+    """Wait for the next automatic start, with the group taken down meanwhile."""
+    retry_at = case.now + pause
+    planned_at, said = restarting(case, state, why, retry_at)
+    waiting = replace(case, state=state).enter(Phase.BACKOFF, retry_at=retry_at)
+    events = [("budget-pause", said)] if planned_at > retry_at else []
+    return decide(waiting, said, reason, planned=Planned(planned_at, "group restart"), events=events)
 
 
 def postpone(case: Case, text: str) -> Decision:
     """Not a failure: something is not there yet, so the group is taken down and started again soon, at no cost."""
-    return _wait(case, budget.given_back(case.state), text, "not-yet", case.policy.hold_recheck)
+    return back_off(case, budget.given_back(case.state), text, "not-yet", case.policy.hold_recheck)
 
 
-def _repeated(state: State, failure: Failure) -> bool:
+def _repeated(before: State, failed: State) -> bool:
     """The second identical failure in a row, of another generation."""
-    last = state.failure
-    same = last is not None and (last.signature == failure.signature) and (last.generation != failure.generation)
-    return same and state.failures > 0
+    last, failure = before.failure, failed.failure
+    if last is None or failure is None:
+        return False
+    return before.failures > 0 and last.signature == failure.signature and last.generation != failure.generation
 
 
 def _measure_again(case: Case, failed: State, kind: Kind, text: str, fact: str | None) -> Decision:
     tries = failed.resource_tries
     if tries >= len(case.policy.resource_retries):
         return hold(case, failed, kind.cls, fact or kind.signature, text, kind.fix)
-    return _wait(case, replace(failed, resource_tries=tries + 1), text, "failed", case.policy.resource_retries[tries])
-
-
-def _wait(case: Case, state: State, text: str, reason: str, pause: float) -> Decision:
-    retry_at = case.now + pause
-    waiting = replace(case, state=state).enter(Phase.BACKOFF, retry_at=retry_at)
-    said = f"{text}; restarting the group in {duration(pause)}"
-    return decide(waiting, said, reason, planned=Planned(retry_at, "group restart"))
+    pause = case.policy.resource_retries[tries]
+    return back_off(case, replace(failed, resource_tries=tries + 1), text, "failed", pause)

@@ -47,6 +47,15 @@ def _measured_again(policy: Policy) -> str:
     return f"what is missing is measured again at {pauses} s, then the start is held"
 
 
+def _paused_by_budget(policy: Policy) -> str:
+    starts, per = policy.budget.starts, duration(policy.budget.per)
+    return f"sparkd starts a group by itself {starts} times in {per} at most; the next start waits until that window has room"
+
+
+def _held_by_budget(policy: Policy) -> str:
+    return f"after {policy.budget.per_day} automatic starts in 24 h a person looks first, or allows more in the configuration"
+
+
 def _not_yet(policy: Policy) -> str:
     return f"for {duration(policy.not_yet)} after a node's boot, what is missing is not yet there"
 
@@ -86,7 +95,8 @@ RULES: dict[str, Rule] = {
     "not-answering": Rule(None, "two canaries in a row failed: it is said at once, whatever may be done about it"),
     "suspect": Rule(None, "each kind of evidence has its own clock, and none has run out yet"),
     "healed": Rule(7, "the fact is right again"),
-    "held-budget": Rule(6, "when the restart budget is used up sparkd gives up, and says so"),
+    "budget-pause": Rule(6, _paused_by_budget),
+    "held-budget": Rule(6, _held_by_budget),
 }
 
 NOT_YET, HELD = Rule(7, _not_yet), Rule(7, _held)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sparkd.decide import budget
 from sparkd.decide import evidence as health
 from sparkd.decide.case import Case, decide, duration, unread_words
 from sparkd.decide.classify import Kind
@@ -78,8 +79,8 @@ def _not_answering_since(watch: Watch, since: float) -> float:
 
 
 def _forgive(case: Case, state: State) -> State:
-    """Half an hour of serving forgets earlier failures (DESIGN 7), unless requests fail just then."""
+    """Long serving forgets earlier failures (DESIGN 7), unless requests fail just then."""
     if state.watch.canary_failing_since is not None:
         return state
-    serving = case.now - (state.serving_since if state.serving_since is not None else case.now)
-    return replace(state, failures=0, resource_tries=0) if serving >= case.policy.backoff.reset_after else state
+    long = budget.served_long(case.policy.backoff, state, case.now)
+    return replace(state, failures=0, resource_tries=0) if long else state

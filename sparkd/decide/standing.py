@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkd.decide import budget
-from sparkd.decide.case import Case, decide, duration, names, waiting_for_unread
+from sparkd.decide.case import Case, decide, names, waiting_for_unread
+from sparkd.decide.failing import restarting
 from sparkd.decide.group import boots, gather
 from sparkd.decide.holds import healed
 from sparkd.decide.loss import loss
@@ -55,14 +56,15 @@ def backoff(case: Case) -> Decision:
     """Take the failed group down at once (it holds memory), then wait for the planned time."""
     down = teardown(case, "taking the failed group down")
     retry_at = case.state.retry_at if case.state.retry_at is not None else case.now
-    planned = Planned(retry_at, "group restart")
+    failure = case.state.failure
+    why = failure.text if failure is not None and failure.generation == case.state.generation else "not yet"
+    planned_at, said = restarting(case, case.state, why, retry_at)
+    planned = Planned(planned_at, "group restart")
     if down is not None:
         return replace(down, next=planned) if down.state.phase is Phase.BACKOFF else down
-    if case.now < retry_at:
-        failure = case.state.failure
-        why = failure.text if failure is not None and failure.generation == case.state.generation else "not yet"
-        said = f"{why}; restarting the group in {duration(retry_at - case.now)}"
-        return decide(case.state, said, "backoff", planned=planned)
+    if case.now < planned_at:
+        code = "budget-pause" if planned_at > retry_at else "backoff"
+        return decide(case.state, said, code, planned=planned)
     return decide(case.enter(Phase.PRECHECK, retry_at=None), "time for the next start", "retry")
 
 
@@ -74,6 +76,9 @@ def held(case: Case) -> Decision:
         return down
     if hold is None:
         return decide(case.enter(Phase.PRECHECK), "held for no known reason; going on", "healed")
+    if budget.raised(case.policy.budget, hold.fact):
+        said = "more automatic starts are allowed now; going on"
+        return decide(case.enter(Phase.PRECHECK, hold=None), said, "healed", events=[("healed", said)])
     if not hold.heals_itself:
         return decide(case.state, f"held: {hold.text}", f"held-{hold.fact.partition(':')[0]}")
     return _look_again(case.anew(), hold)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sparkd.decide import budget, needs, strays
 from sparkd.decide.case import Case, decide, names, waiting_for_unread
+from sparkd.decide.failing import back_off, hold_for_budget
 from sparkd.decide.group import boots, shutting_down, young
 from sparkd.decide.holds import hold
 from sparkd.decide.memory_gate import gate
@@ -27,13 +28,18 @@ def precheck(case: Case) -> Decision:
     lacking = _sources(case) or prechecks(case)
     if lacking is not None:
         return lacking
-    spent = budget.exhausted(case.policy.budget, case.state.starts, case.now) if case.automatic else None
-    if spent is not None:
-        name = case.deployment.name
-        fix = f"find the cause with `sparkd ctl why {name}`, then `sparkd ctl release {name}`"
-        text = f"the restart budget is used up: {spent}"
-        return hold(case, case.state, FailureClass.TRANSIENT, "budget", text, fix)
-    return decide(case.enter(Phase.CLEANUP, cleaned=0), "prechecks passed", "cleanup")
+    return _used_up(case) or decide(case.enter(Phase.CLEANUP, cleaned=0), "prechecks passed", "cleanup")
+
+
+def _used_up(case: Case) -> Decision | None:
+    """The budget of automatic starts: of the day, then a person looks first; of the hour, then the start waits."""
+    if not case.automatic:
+        return None
+    if spent := budget.spent_today(case.policy.budget, case.state.starts, case.now):
+        return hold_for_budget(case, case.state, spent)
+    if budget.spent(case.policy.budget, case.state.starts, case.now) is None:
+        return None
+    return back_off(case, case.state, "not starting", "budget-pause", 0.0)
 
 
 def _nodes_not_ready(case: Case) -> Decision | None:

@@ -183,6 +183,8 @@ class State:
     """The last failure, or reboot of a node of the group."""
     failures: int = 0
     """Failures in a row, for the pause that doubles."""
+    spared: bool = False
+    """The first of them came after long serving and cost no pause."""
     starts: tuple[float, ...] = ()
     """When automatic group starts happened, for the budget."""
     retry_at: float | None = None

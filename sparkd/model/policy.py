@@ -16,25 +16,27 @@ class Budget:
     """Automatic group starts allowed; what a person asks for costs nothing of it."""
 
     starts: int = 5
-    """Automatic starts allowed within `per`; one more, and the deployment is held."""
+    """Automatic starts allowed within `per`; the next one waits until the window has room for it."""
     per: Seconds = 3600.0
     """The window of `starts`."""
     per_day: int = 12
-    """Automatic starts allowed within 24 hours."""
+    """Automatic starts allowed within 24 hours; one more, and the deployment is held for a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Pause before an automatic restart: it doubles from `first` to `max` with every failure in a row."""
+    """Pause before an automatic restart: none after long serving, else from `first` to `max`, doubling with every failure in a row."""
 
     first: Seconds = 15.0
-    """The pause after the first failure in a row."""
+    """The pause after the first failure in a row that did not follow long serving."""
     max: Seconds = 900.0
     """The longest pause."""
     jitter: float = 0.25
     """Every pause is longer or shorter by up to this share of itself."""
     reset_after: Seconds = 1800.0
-    """Serving for this long makes the next failure the first one again."""
+    """Serving for this long makes the next failure the first one again, and one without a pause."""
+    reset_after_asked: Seconds = 600.0
+    """The same for a generation that a person asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,8 @@ Send = Callable[[bytes], Awaitable[None]]
 
 ASKED = ("operator", "config")
 """Causes of a start that a person wanted: what stops for it is not down."""
+WINDOW_FULL = "budget-pause"
+"""The reason of a deployment that has used up its automatic starts for now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,7 @@ class Notification:
     """One notice; the fields are those of the webhook's body. `at` is RFC 3339, `outage_s` seconds."""
 
     kind: str
-    """down | recovered | held | node_lost | node_back | drift | test"""
+    """down | recovered | held | node_lost | node_back | budget | drift | test"""
     cluster: str
     at: str
     sentence: str
@@ -67,7 +69,7 @@ def edges(before: Json | None, after: Json, notice_after_s: float = 60.0) -> tup
 
     Down: something that is wanted up stopped serving, or failed to start, and nobody asked for that. It stays down
     through every failing restart until it serves. Held: sparkd gave up. A node is lost when it was silent for
-    `notice_after_s`, and back when it answers; a shorter silence is no news.
+    `notice_after_s`, and back when it answers; a shorter silence is no news. Budget: the next start waits for its window.
     """
     was = {one["name"]: one for one in before["deployments"]} if before else {}
     nodes = {one["name"]: one for one in before["nodes"]} if before else {}
@@ -96,6 +98,10 @@ def _deployment(was: Json | None, now: Json, after: Json) -> Iterator[Notificati
         outage = _outage_s(was, now)
         lasted = f" after {duration(outage)}" if outage is not None else ""
         yield note(kind="recovered", sentence=f"{now['name']} serves again{lasted}.", outage_s=outage)
+    if was is not None and now["reason"] == WINDOW_FULL != was["reason"]:
+        fix = f"sparkd ctl why {now['name']}; sparkd ctl release {now['name']} starts it at once"
+        text = stopped(f"{now['name']} waits: {now['sentence']}")
+        yield note(kind="budget", sentence=text, signature=WINDOW_FULL, fix=fix)
     hold = now["hold"]
     if hold and not (was and was["hold"] and was["hold"]["fact"] == hold["fact"]):
         text = stopped(f"{now['name']} is held: {hold['text']}")

@@ -156,6 +156,7 @@ snapshots = any_snapshot()
 
 FACT_NAMES = (
     "budget",
+    "budget:12",
     "image:spark2:vllm:1",
     "check:spark1:swap",
     "mount:spark9:/x",

@@ -9,7 +9,7 @@ import pytest
 
 from sparkd.decide.classify import EXITS
 from sparkd.model.config import Backoff, Policy
-from sparkd.model.decision import Cause, Failure, FailureClass, Phase
+from sparkd.model.decision import Cause, Failure, FailureClass, Phase, Planned, State, Watch
 from sparkd.model.machine import Boot
 from sparkd.model.snapshot import Container, NodeView, Snapshot, Unknown
 
@@ -269,8 +269,60 @@ def test_the_pause_doubles_to_its_maximum(failures: int, pause: float) -> None:
     assert spread == decide(serving(failures=failures), seen(node("spark1", container(0)))).state.retry_at
 
 
+FIRST: list[tuple[float, Cause | None, dict[str, Any], float]] = [
+    (1800, Cause.CRASH, {}, 0),
+    (1799, Cause.CRASH, {}, 15),
+    (600, Cause.OPERATOR, {}, 0),
+    (600, Cause.CONFIG, {}, 0),
+    (599, Cause.OPERATOR, {}, 15),
+    (600, Cause.BOOT, {}, 15),
+    (1800, Cause.CRASH, {"failures": 4, "failure": earlier("exit-127")}, 0),
+    (2400, Cause.CRASH, {"watch": Watch(canary_failing_since=NOW - 599)}, 0),
+    (2400, Cause.CRASH, {"watch": Watch(canary_failing_since=NOW - 601)}, 15),
+]
+
+
+@pytest.mark.parametrize(("served", "cause", "facts", "pause"), FIRST)
+def test_the_first_failure_after_long_serving_costs_no_pause(
+    served: float, cause: Cause, facts: dict[str, Any], pause: float
+) -> None:
+    exact = Policy(backoff=Backoff(jitter=0.0))
+    before = serving(**{"serving_since": NOW - served, "cause": cause, **facts})
+    look = seen(node("spark1", container(0)), node("spark2", ended(1, 127)), engine=HEALTHY)
+    decision = decide(before, look, policy=exact)
+    assert (decision.state.phase, decision.state.retry_at) == (Phase.BACKOFF, NOW + pause), decision.sentence
+    assert decision.state.failures == 1
+    assert decision.sentence.endswith("restarting the group now" if pause == 0 else "in 15 s")
+    next_start = state(Phase.START_HEAD, **kept(decision.state))
+    following = decide(next_start, seen(node("spark2", ended(1, 137))), policy=exact)
+    assert following.state.failures == 2
+    assert following.state.retry_at == NOW + (15 if pause == 0 else 30)
+
+
+def kept(before: State) -> dict[str, Any]:
+    """What a start takes over of the failure before it."""
+    return {"failures": before.failures, "spared": before.spared, "failure": before.failure, "ranks_started": (0, 1)}
+
+
+def test_the_last_start_of_a_day_is_followed_by_a_hold() -> None:
+    spent = serving(starts=tuple(NOW - 7000 * number for number in range(12)))
+    decision = decide(spent, seen(node("spark1", container(0))))
+    assert (decision.state.phase, decision.reason) == (Phase.HELD, "held-budget")
+    assert "was removed by somebody; the daily budget is used up: 12 automatic starts" in decision.sentence
+
+
+def test_a_failure_with_a_full_hour_says_when_it_goes_on() -> None:
+    spent = serving(starts=tuple(NOW - 600 * number for number in range(5)), cause=Cause.CRASH)
+    decision = decide(spent, seen(node("spark1", container(0))))
+    assert decision.next == Planned(NOW + 1200, "group restart")
+    assert [kind for kind, _ in decision.events] == ["failed", "budget-pause"]
+    assert "the limit is 5; restarting the group in 20 min" in decision.sentence
+    assert decision.state.retry_at is not None
+    assert decision.state.retry_at < NOW + 20, "what the failure costs itself"
+
+
 def test_half_an_hour_of_serving_forgets() -> None:
-    before = serving(failures=3, resource_tries=2, serving_since=NOW - 1799)
+    before = serving(failures=3, resource_tries=2, serving_since=NOW - 1799, cause=Cause.CRASH)
     assert decide(before, both()).state.failures == 3
     forgiven = decide(before, both(), now=NOW + 1).state
     assert (forgiven.failures, forgiven.resource_tries) == (0, 0)

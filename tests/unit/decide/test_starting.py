@@ -9,7 +9,7 @@ import pytest
 
 from sparkd.model.action import CleanNodes
 from sparkd.model.config import Budget, Policy
-from sparkd.model.decision import Cause, FailureClass, Phase, State, Watch
+from sparkd.model.decision import Cause, FailureClass, Phase, Planned, State, Watch
 from sparkd.model.snapshot import NodeView, Snapshot, Unknown
 
 from .world import (
@@ -96,14 +96,16 @@ def test_without_image_and_mounts_nothing_is_looked_up() -> None:
 
 
 BUDGETS: list[tuple[Cause | None, tuple[float, ...], Budget, str]] = [
-    (Cause.CRASH, (NOW - 3599, NOW - 9), Budget(starts=2, per=3600), "held-budget"),
-    (Cause.BOOT, (NOW - 3599, NOW - 9), Budget(starts=2, per=3600), "held-budget"),
+    (Cause.CRASH, (NOW - 3599, NOW - 9), Budget(starts=2, per=3600), "budget-pause"),
+    (Cause.BOOT, (NOW - 3599, NOW - 9), Budget(starts=2, per=3600), "budget-pause"),
     (Cause.WEDGE, (NOW - 3600, NOW - 9), Budget(starts=2, per=3600), "cleanup"),
     (Cause.CRASH, (NOW - 86399, NOW - 9000), Budget(starts=2, per=3600, per_day=2), "held-budget"),
     (Cause.CRASH, (NOW - 86400, NOW - 9000), Budget(starts=2, per=3600, per_day=2), "cleanup"),
     (Cause.OPERATOR, (NOW - 9, NOW - 8), Budget(starts=2, per=3600), "cleanup"),
-    (Cause.ADOPT, (NOW - 9, NOW - 8), Budget(starts=2, per=3600), "held-budget"),
-    (None, (NOW - 9, NOW - 8), Budget(starts=2, per=3600), "held-budget"),
+    (Cause.ADOPT, (NOW - 9, NOW - 8), Budget(starts=2, per=3600), "budget-pause"),
+    (None, (NOW - 9, NOW - 8), Budget(starts=2, per=3600), "budget-pause"),
+    (Cause.CRASH, (), Budget(starts=0), "held-budget"),
+    (Cause.CRASH, (NOW - 9,), Budget(starts=1, per_day=1), "held-budget"),
 ]
 
 
@@ -117,6 +119,33 @@ def test_automatic_starts_have_a_budget(
         hold = decision.state.hold
         assert hold is not None
         assert (hold.cls, hold.heals_itself) == (FailureClass.TRANSIENT, False)
+
+
+def test_a_full_hour_is_a_pause_until_the_window_has_room() -> None:
+    policy = Policy(budget=Budget(starts=2, per=3600))
+    waiting = decide(
+        replace(PRECHECK, cause=Cause.CRASH, starts=(NOW - 3000, NOW - 900, NOW - 60)), seen(), policy=policy
+    )
+    assert waiting.state.phase is Phase.BACKOFF
+    assert [kind for kind, _ in waiting.events] == ["budget-pause"]
+    assert waiting.next == Planned(NOW + 2700, "group restart"), "two of three have to leave it"
+    later = decide(waiting.state, seen(), policy=policy, now=NOW + 2699)
+    assert (later.reason, later.events, later.next) == ("budget-pause", (), waiting.next)
+    assert "the limit is 2; restarting the group in 1 s" in later.sentence
+    assert decide(later.state, seen(), policy=policy, now=NOW + 2700).reason == "retry"
+
+
+def test_a_reload_that_raises_a_budget_ends_its_pause_and_its_hold() -> None:
+    spent = replace(PRECHECK, cause=Cause.CRASH, starts=(NOW - 3000, NOW - 900))
+    small, day = Policy(budget=Budget(starts=2)), Policy(budget=Budget(per_day=2))
+    paused, held = decide(spent, seen(), policy=small).state, decide(spent, seen(), policy=day).state
+    assert decide(paused, seen(), policy=Policy(budget=Budget(starts=3))).reason == "retry"
+    assert held.hold is not None
+    assert decide(held, seen(), policy=day, now=NOW + 90000).reason == "held-budget", "time alone does not end it"
+    assert decide(held, seen(), policy=Policy(budget=Budget(per_day=1)), now=NOW + 9).reason == "held-budget"
+    assert decide(held, seen(), policy=Policy(budget=Budget(per_day=3))).reason == "healed"
+    none = decide(spent, seen(), policy=Policy(budget=Budget(starts=0))).state
+    assert decide(none, seen(), policy=Policy()).reason == "healed"
 
 
 # ------------------------------------------------------------------------------------------------------------- cleanup

@@ -171,6 +171,18 @@ def test_a_pause_in_an_outage_does_not_tell_it_again() -> None:
     assert kinds(shown(SERVING), shown(FAILED), shown(paused, PAUSED), shown(looking), shown(FAILED)) == ["down"]
 
 
+def test_a_used_up_hour_is_told_once_with_what_starts_it_at_once() -> None:
+    said = (
+        "rank 1 on spark2 exited; 5 automatic starts in the last 60 min, the limit is 5; restarting the group in 20 min"
+    )
+    full = replace(FAILED, phase=Phase.BACKOFF, sentence=said, reason="budget-pause")
+    teardown = replace(full, reason="teardown")
+    assert kinds(shown(FAILED), shown(teardown), shown(full), shown(full)) == ["budget"]
+    (note,) = edges(shown(teardown), shown(full))
+    assert note.sentence == f"ds4 waits: {said}."
+    assert note.fix == "sparkd ctl why ds4; sparkd ctl release ds4 starts it at once"
+
+
 def test_giving_up_is_told_with_the_fix() -> None:
     held = replace(FAILED, phase=Phase.HELD, hold=HOLD)
     down, note = story(shown(SERVING), shown(held), shown(held))
