@@ -9,6 +9,7 @@ from sparkd.decide.case import Case, decide, duration
 from sparkd.decide.classify import Kind
 from sparkd.decide.holds import hold
 from sparkd.decide.prechecks import differs
+from sparkd.decide.teardown import in_flight
 from sparkd.model.decision import STARTING, Cause, Decision, Failure, FailureClass, Phase, Planned, State
 
 
@@ -28,6 +29,7 @@ def fail(
     state = case.state
     if state.phase in STARTING and (differences := differs(case)):
         text = f"{differences}; {text}"  # what was changed is the first suspect (first field report)
+    cut = in_flight(case) if state.phase is Phase.SERVE else ""
     failure = Failure(
         generation=state.generation,
         cls=kind.cls,
@@ -37,7 +39,7 @@ def fail(
         wall=case.snapshot.wall,
         rank=rank,
         exit_code=exit_code,
-        evidence=evidence,
+        evidence=(*evidence, f"the group went down{cut}") if cut else evidence,
     )
     first = budget.served_long(case.policy.backoff, state, case.now)
     earlier = replace(state, failures=0, spared=False) if first or not state.failures else state

@@ -12,6 +12,7 @@ from sparkd.decide import evidence as health
 from sparkd.decide import launching, outages, serving, standing, starting
 from sparkd.decide.case import Case, decide
 from sparkd.decide.group import gather
+from sparkd.decide.teardown import in_flight
 from sparkd.engines import ENGINES
 from sparkd.model.action import CaptureEvidence, CleanNodes, SendCanary, StartRanks, WarmUp
 from sparkd.model.config import Deployment, Policy, as_started
@@ -112,7 +113,9 @@ def _stop(case: Case) -> Decision | None:
     stopping = case.enter(Phase.STOPPED, **_anew(case))
     # After sparkd's own start a deployment that was stopped before is stopped still: nothing happened.
     known = state.phase is Phase.ADOPTING and state.before in (None, Phase.STOPPED)
-    return decide(stopping, "stopping", "stopping", events=[] if known else [("stopping", "stop asked")])
+    return decide(
+        stopping, "stopping", "stopping", events=[] if known else [("stopping", f"stop asked{in_flight(case)}")]
+    )
 
 
 def _start(case: Case) -> Decision | None:
@@ -127,7 +130,8 @@ def _restart(case: Case) -> Decision | None:
     if state.phase in (Phase.PAUSED, Phase.ADOPTING, Phase.STOPPED) or case.intent.restart <= state.restart_done:
         return None
     restarting = case.enter(Phase.PRECHECK, cause=Cause.OPERATOR, **_anew(case))
-    return decide(restarting, "restarting the group", "restart", events=[("restart-asked", "restart asked")])
+    asked = f"restart asked{in_flight(case)}"
+    return decide(restarting, "restarting the group", "restart", events=[("restart-asked", asked)])
 
 
 def _release(case: Case) -> Decision | None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from sparkd.decide.case import Case, decide, names, waiting_for_unread
 from sparkd.decide.group import target
 from sparkd.decide.holds import hold
 from sparkd.model.action import Action, CaptureEvidence, KillProcesses, RemoveRanks, StopRanks, Target
 from sparkd.model.decision import Decision, FailureClass, Phase
-from sparkd.model.snapshot import Unknown
+from sparkd.model.snapshot import EngineMetrics, Unknown
 
 STUCK_AFTER_S = 300.0
 """A rank that could not be stopped for this long (several graces) will not be by itself: moby/moby#22802."""
+
+AFTER_FAILURE_S = 3.0
+"""The grace of a generation that failed. A rank that lost its peer cannot end well: a widow ignores SIGTERM for good, vLLM's own
+way out of a worker takes 9 s and ends in SIGKILL (evidence 03, 17a), and each of them keeps the next start waiting."""
 
 Step = tuple[Action, str]
 
@@ -70,11 +76,31 @@ def _stop(case: Case) -> list[Step]:
     head = tuple(one for one in alive if one.rank == 0)
     rest = tuple(one for one in alive if one.rank != 0)
     steps: list[Step] = []
-    for ranks, word in ((head, "the head"), (rest, "the workers" if len(rest) > 1 else "the worker")):
+    grace, drain = _grace_s(case)
+    for ranks, word, grace_s in (
+        (head, f"the head{in_flight(case)}", grace + drain),
+        (rest, "the workers" if len(rest) > 1 else "the worker", grace),
+    ):
         if ranks:
-            what = f"stopping {word} on {names(one.node for one in ranks)}"
-            steps.append((StopRanks(ranks, case.deployment.stop.grace), what))
+            steps.append((StopRanks(ranks, grace_s), f"stopping {word} on {names(one.node for one in ranks)}"))
     return steps
+
+
+def _grace_s(case: Case) -> tuple[float, float]:
+    """What every rank has to end, and what a head has besides to finish its requests."""
+    failure, grace = case.state.failure, case.deployment.stop.grace
+    if failure is not None and failure.generation == case.group.newest:
+        return min(grace, AFTER_FAILURE_S), 0.0
+    drain = case.deployment.args.get(case.engine.drain_flag or "")
+    known = isinstance(drain, int | float) and not isinstance(drain, bool) and isfinite(drain)
+    return grace, max(0.0, drain) if known else 0.0
+
+
+def in_flight(case: Case) -> str:
+    """` with 3 requests in flight`, or nothing: who stops a group may not know that somebody waits for it."""
+    metrics = case.view.metrics if case.view is not None else None
+    count = round(metrics.running + metrics.waiting) if isinstance(metrics, EngineMetrics) else 0
+    return f" with {count} request{'s' if count != 1 else ''} in flight" if count > 0 else ""
 
 
 def _remove(case: Case) -> list[Step]:

@@ -141,6 +141,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def drain_flag(self) -> str | None:
+        """The argument that is how many seconds a head goes on with its requests after SIGTERM; None: it never does."""
+        ...
+
+    @property
     def lost_json(self) -> str:
         """What becomes of a start whose flag `{}` wants JSON and gets none, in a clause."""
         ...

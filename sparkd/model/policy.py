@@ -94,10 +94,10 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """A headless vLLM worker needs more than Docker's own 10 seconds to end."""
+    """How a group ends that has not failed. After a failure there is nothing to end well: 3 s, then SIGKILL."""
 
     grace: Seconds = 30.0
-    """From SIGTERM to SIGKILL."""
+    """From SIGTERM to SIGKILL; a head has the time besides that its engine drains (vLLM: `shutdown-timeout`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

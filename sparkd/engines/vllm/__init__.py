@@ -42,6 +42,7 @@ class Vllm:
     rank_flags: RankFlags = argv.RANK_FLAGS
     size_flag: str = "tensor-parallel-size"
     share_flag: str | None = "gpu-memory-utilization"
+    drain_flag: str | None = "shutdown-timeout"
     lost_json: str = "vLLM 0.32 refuses {} with exit 2, older ones took it silently and served slower"
     health_path: str = "/health"
     metrics_path: str = "/metrics"

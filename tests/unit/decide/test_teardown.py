@@ -9,7 +9,7 @@ import pytest
 
 from sparkd.model.action import CaptureEvidence, KillProcesses, ProcessTarget, RemoveRanks, StopRanks, Target
 from sparkd.model.decision import Failure, FailureClass, Phase
-from sparkd.model.snapshot import NodeView, Outcome, Snapshot, Unknown
+from sparkd.model.snapshot import EngineMetrics, EngineView, NodeView, Outcome, Snapshot, Unknown
 
 from .world import (
     DEPLOYMENT,
@@ -49,6 +49,45 @@ STEPS: list[tuple[int, Snapshot, Any]] = [
 def test_one_step_at_a_time(captured: int, look: Snapshot, action: Any) -> None:
     decision = decide(replace(FRESH, captured=captured), look)
     assert (decision.actions, decision.state.phase, decision.reason) == ((action,), Phase.CLEANUP, "teardown")
+
+
+BROKE = Failure(1, FailureClass.TRANSIENT, "exit-0", "ended", NOW, 0.0)
+GRACES: list[tuple[dict[str, Any], Failure | None, Snapshot, float]] = [
+    ({}, None, both(), 30),
+    ({"shutdown-timeout": 90}, None, both(), 120),
+    ({"shutdown-timeout": 90}, None, WORKER_ONLY, 30),
+    ({"shutdown-timeout": "soon"}, None, both(), 30),
+    ({"shutdown-timeout": -5}, None, both(), 30),
+    ({"shutdown-timeout": True}, None, both(), 30),
+    ({"shutdown-timeout": 90}, BROKE, both(), 3),
+    ({}, BROKE, WORKER_ONLY, 3),
+    ({}, replace(BROKE, generation=0), WORKER_ONLY, 30),
+]
+
+
+@pytest.mark.parametrize(("args", "failure", "look", "grace_s"), GRACES)
+def test_a_head_drains_and_what_failed_is_not_waited_for(
+    args: dict[str, Any], failure: Failure | None, look: Snapshot, grace_s: float
+) -> None:
+    deployment = replace(DEPLOYMENT, args={**DEPLOYMENT.args, **args})
+    (action,) = decide(replace(FRESH, captured=1, failure=failure), look, deployment=deployment).actions
+    assert isinstance(action, StopRanks)
+    assert action.grace_s == grace_s
+
+
+@pytest.mark.parametrize(
+    ("waiting", "said"),
+    [(3.0, " with 4 requests in flight"), (0.0, " with 1 request in flight"), (-1.0, "")],
+)
+def test_who_is_cut_off_is_counted_and_told(waiting: float, said: str) -> None:
+    look = both(EngineView(200, EngineMetrics(1.0, waiting, 10.0, 20.0)))
+    asked = decide(state(Phase.SERVE, captured=1), look, replace(UP, restart=1))
+    assert asked.events == (("restart-asked", f"restart asked{said}"),)
+    assert decide(replace(FRESH, captured=1), look).sentence == f"cleaning up: stopping the head{said} on spark1"
+    gone = seen(node("spark1", container(0)), engine=look.engines["demo"])
+    failure = decide(state(Phase.SERVE, ranks_started=(0, 1)), gone).state.failure
+    assert failure is not None
+    assert failure.evidence == ((f"the group went down{said}",) if said else ())
 
 
 def test_processes_of_a_listed_container_go_with_it() -> None:

@@ -33,6 +33,7 @@ class Toy:
     rank_flags: RankFlags = RANK_FLAGS
     size_flag: str = "springs"
     share_flag: str | None = None
+    drain_flag: str | None = None
     lost_json: str = "it plays {} as noise"
     health_path: str = "/toy/alive"
     metrics_path: str = "/toy/numbers"
