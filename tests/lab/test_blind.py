@@ -101,7 +101,7 @@ def test_with_the_fabric_cut_under_requests_the_truth_is_said_and_nothing_is_don
 @pytest.mark.timeout(600)
 @pytest.mark.real
 @pytest.mark.nightly
-def test_sparkd_stopped_for_longer_than_a_verdict_takes_ends_nothing(one_minute: Daemon) -> None:
+def test_f49_sparkd_stopped_for_longer_than_a_verdict_takes_ends_nothing(one_minute: Daemon) -> None:
     """SIGSTOP after one failed canary. The first look after it once took the standstill for requests that fail."""
     daemon, stopped_s = one_minute, 72.0
     before = daemon.wait_serving()

@@ -209,7 +209,7 @@ def old_enough(node: Node, name: str) -> bool:
 
 
 @pytest.mark.timeout(400)
-def test_a_start_cleans_up_what_an_earlier_one_left(daemon: Daemon) -> None:
+def test_f27_a_start_cleans_up_what_an_earlier_one_left(daemon: Daemon) -> None:
     """Page cache below the gate, a worker of generation 7 on 29501, one outside of any container on 8000, leaked shm."""
     head, owner = daemon.head, daemon.status()["daemon"]["owner"]
     with segments(head):

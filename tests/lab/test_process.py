@@ -161,7 +161,7 @@ def test_new_lines_of_a_log_are_followed(units: Daemon) -> None:
         following.communicate()
 
 
-def test_sparkd_and_the_node_services_killed_under_load_cost_no_request(units: Daemon) -> None:
+def test_f44_sparkd_and_the_node_services_killed_under_load_cost_no_request(units: Daemon) -> None:
     before = units.wait_serving()
     pids = [main_pid(units, rank) for rank in (0, 1)]
     with Load(units) as load:

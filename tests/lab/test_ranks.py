@@ -26,7 +26,7 @@ def end(daemon: Daemon, rank: int, way: str) -> None:
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("way", WAYS)
-def test_one_group_restart_for_every_way_a_rank_ends(serving: Daemon, way: str, rank: int) -> None:
+def test_f22_one_group_restart_for_every_way_a_rank_ends(serving: Daemon, way: str, rank: int) -> None:
     before = serving.wait_serving()
     starts = len(serving.kinds("starting"))
     end(serving, rank, way)
@@ -48,7 +48,7 @@ def test_a_frozen_worker_is_acted_on_although_health_stays_green(serving: Daemon
     audit(serving.history())
 
 
-def test_a_widow_is_found_when_only_its_head_is_gone(serving: Daemon) -> None:
+def test_f21_a_widow_is_found_when_only_its_head_is_gone(serving: Daemon) -> None:
     before = serving.wait_serving()
     serving.head.docker("kill", serving.container(0))
     serving.wait_serving(after=before["generation"])

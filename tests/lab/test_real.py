@@ -91,7 +91,7 @@ def test_worker_killed_on_an_idle_group_is_acted_on_at_once(real: Daemon) -> Non
     audit(real.history())
 
 
-def test_a_killed_head_takes_the_widow_along(real: Daemon) -> None:
+def test_f21_a_killed_head_takes_the_widow_along(real: Daemon) -> None:
     before = real.wait_serving()
     real.head.docker("kill", real.container(0))
     after = real.wait_serving(after=before["generation"])

@@ -14,7 +14,7 @@ from .faults import reboot
 from .load import Load
 
 
-def test_adopted_under_load_without_a_failed_request(serving: Daemon) -> None:
+def test_f38_adopted_under_load_without_a_failed_request(serving: Daemon) -> None:
     before = serving.wait_serving()
     with Load(serving) as load:
         killed = time.monotonic()
@@ -68,7 +68,7 @@ def test_a_stop_survives_sparkd_and_a_reboot(serving: Daemon) -> None:
     serving.start()
 
 
-def test_paused_it_reports_and_acts_on_nothing(serving: Daemon) -> None:
+def test_f34_paused_it_reports_and_acts_on_nothing(serving: Daemon) -> None:
     before = serving.wait_serving()
     serving.ctl("pause", NAME, "--yes", "--wait", timeout_s=60)
     serving.worker.docker("kill", serving.container(1))

@@ -59,7 +59,7 @@ def test_fabric_gone_while_ssh_works_is_acted_on(serving: Daemon, busy: bool) ->
 
 
 @pytest.mark.timeout(400)
-def test_both_networks_gone_is_unknown_and_then_the_truth(serving: Daemon) -> None:
+def test_f50_both_networks_gone_is_unknown_and_then_the_truth(serving: Daemon) -> None:
     before = serving.wait_serving()
     with mgmt_cut(serving.worker), fabric_cut(serving.worker):
         serving.wait("the worker to be unknown", lambda one: serving.node("spark2")["state"] == "unknown", 40)
@@ -71,7 +71,7 @@ def test_both_networks_gone_is_unknown_and_then_the_truth(serving: Daemon) -> No
 
 @pytest.mark.timeout(400)
 @quiet
-def test_mute_docker_is_unknown_and_does_not_slow_the_loop(serving: Daemon, quiet_s: float) -> None:
+def test_f06_mute_docker_is_unknown_and_does_not_slow_the_loop(serving: Daemon, quiet_s: float) -> None:
     before = serving.wait_serving()
     with docker_mute(serving.worker):
         serving.wait("the worker to be unknown", lambda one: serving.node("spark2")["state"] == "unknown", 40)
@@ -80,7 +80,7 @@ def test_mute_docker_is_unknown_and_does_not_slow_the_loop(serving: Daemon, quie
 
 
 @pytest.mark.timeout(400)
-def test_stopped_docker_is_not_woken_and_costs_one_restart(serving: Daemon) -> None:
+def test_f09_stopped_docker_is_not_woken_and_costs_one_restart(serving: Daemon) -> None:
     before = serving.wait_serving()
     starts = len(serving.kinds("starting"))
     with docker_stopped(serving.worker):

@@ -19,6 +19,8 @@ _FINDINGS = (
         FindingKind.FAULT,
         re.compile(r"EngineDeadError|EngineCore encountered a fatal error|Engine core proc \S+ died"),
     ),
+    # A request compiled or hung for longer than VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS (300 s): the engine ends itself (evidence 04).
+    ("rpc-timeout", FindingKind.FAULT, re.compile(r"RPC call to \w+ timed out")),
     # Comes before the EngineDeadError of an ordinary `docker stop`; a crash lacks it (evidence 17a).
     ("shutdown-triggered", FindingKind.ENDING, re.compile(r"\[shutdown\] API server: shutdown triggered")),
     # Normal while compiling; a stuck peer while serving (evidence 04, 05a: 60 s after the fault, level INFO).

@@ -216,7 +216,7 @@ async def test_readers_of_what_costs_much_wait_for_each_other_and_not_the_loop_f
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_rubbish_is_answered_with_an_error_or_nothing(seed: int) -> None:
+async def test_f45_rubbish_is_answered_with_an_error_or_nothing(seed: int) -> None:
     dice = random.Random(seed)
     change = b"POST /api/v1/deployments/qwen/stop HTTP/1.1\r\n"
     begins = [b"", b"GET ", b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00", change]

@@ -133,7 +133,7 @@ def test_labels_never_come_from_the_text_of_logs() -> None:
     assert 'cause="other"' in text
 
 
-def test_one_part_that_fails_does_not_take_the_page_down() -> None:
+def test_f48_one_part_that_fails_does_not_take_the_page_down() -> None:
     """prometheus/client_python#84: exactly in the middle of the incident."""
 
     class Broken(dict[str, Any]):

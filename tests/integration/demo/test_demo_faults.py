@@ -129,7 +129,7 @@ def test_every_fault_ends_as_its_text_says(scene: Scene) -> None:
 
 
 @pytest.mark.slow
-def test_exit127_is_held_until_it_is_healed(scene: Scene) -> None:
+def test_f29_exit127_is_held_until_it_is_healed(scene: Scene) -> None:
     text = shown("exit127")
     assert "demo is NOT serving, held: " in text
     assert scene.deployment()["hold"] is not None

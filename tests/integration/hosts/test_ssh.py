@@ -257,7 +257,7 @@ async def test_many_losses_leave_nothing_behind(folder: Path, monkeypatch: pytes
 
 
 @pytest.mark.slow
-async def test_a_black_hole_is_noticed_in_20_seconds(folder: Path) -> None:
+async def test_f39_a_black_hole_is_noticed_in_20_seconds(folder: Path) -> None:
     """Faults F39: the connection stays open and nothing comes through; calls end by their own deadlines before."""
     async with (
         worker(folder) as there,

@@ -469,7 +469,7 @@ async def test_a_watched_file_counts_once_it_stays_as_it_is() -> None:
         assert [one.by for one in await world.journal.history() if one.kind == "reloaded"] == ["a changed file"]
 
 
-async def test_a_look_during_which_sparkd_stood_still_decides_nothing() -> None:
+async def test_f49_a_look_during_which_sparkd_stood_still_decides_nothing() -> None:
     """It shows how things were before: by now a person may have restarted what was seen to be gone."""
     async with running() as world:
         world.cluster(lambda text: text + "policy: {period: 0.2}\n")

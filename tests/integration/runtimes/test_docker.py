@@ -187,7 +187,7 @@ async def test_remove_refuses_what_runs(runtime: DockerRuntime) -> None:
     assert (await only(runtime)).state == "running"
 
 
-async def test_a_name_is_free_when_remove_returns(runtime: DockerRuntime) -> None:
+async def test_f03_a_name_is_free_when_remove_returns(runtime: DockerRuntime) -> None:
     for _ in range(5):
         created = await runtime.start(rank(), {})
         await runtime.stop(created, 0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import anyio
 import pytest
 import structlog
@@ -58,3 +60,22 @@ def test_work_in_a_thread_is_guarded_in_the_same_words() -> None:
         assert guarded_call(lambda: 1 // 0, "journal work") is None
         assert guarded_call(lambda: 7, "journal work") == 7
     assert [(line["event"], line["hint"]) for line in logged] == [("journal work failed", HINT)]
+
+
+async def test_f47_what_was_cancelled_and_still_ends_in_order_uses_no_processor() -> None:
+    """agronholm/anyio#884: a cancelled scope with a shielded child in it spun at 100 % until that had ended."""
+
+    async def ends_in_order() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.5)
+
+    cpu, wall = time.process_time(), time.monotonic()
+    async with anyio.create_task_group() as group:
+        group.start_soon(guarded, ends_in_order, "teardown")
+        await anyio.sleep(0)
+        group.cancel_scope.cancel()
+    assert time.monotonic() - wall >= 0.5
+    assert time.process_time() - cpu < 0.5 * (time.monotonic() - wall)

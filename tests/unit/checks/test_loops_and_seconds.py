@@ -48,6 +48,21 @@ def test_a_loop_that_is_over_and_cannot_begin_again_stops_no_start() -> None:
     assert found.status == "warn"
 
 
+def test_f28_a_unit_whose_program_was_uninstalled_loops_for_ever() -> None:
+    """203/EXEC every two seconds, which never makes five in ten seconds."""
+    gone: dict[str, Any] = {
+        "exit_code": 203,
+        "restart_s": 2.0,
+        "active": "activating",
+        "sub": "auto-restart",
+        "restarts": 4000,
+    }
+    (found,) = trouble(exit_loop.CHECK, at(replace(UNIT, **gone)))
+    assert found.status == "fail"
+    assert "exit 203 (what it starts cannot be executed, or is not there)" in found.text
+    assert "the limit of 5 in 10 s cannot be reached" in found.text
+
+
 def test_a_loop_says_how_often_why_and_that_it_never_ends() -> None:
     looping = replace(UNIT, active="activating", sub="auto-restart", exit_code=127, restarts=7, started_ago_s=12.0)
     (found,) = trouble(exit_loop.CHECK, at(looping))
@@ -69,7 +84,9 @@ def test_a_loop_that_has_nothing_to_do_with_engines_stops_no_start() -> None:
     ("pause_s", "starts", "within_s", "unreachable"),
     [(5.0, 5, 10.0, True), (2.0, 5, 10.0, True), (1.0, 5, 10.0, False), (30.0, 5, 0.0, False), (30.0, 5, 600.0, False)],
 )
-def test_limits_that_the_pause_can_never_reach(pause_s: float, starts: int, within_s: float, unreachable: bool) -> None:
+def test_f30_limits_that_the_pause_can_never_reach(
+    pause_s: float, starts: int, within_s: float, unreachable: bool
+) -> None:
     """Evidence 14b: 5 s never trips; 14b3: 1 s trips after 6 s; F28: 2 s never reaches 5 in 10 s."""
     assert replace(UNIT, restart_s=pause_s, limit_starts=starts, limit_s=within_s).limit_unreachable is unreachable
 
@@ -159,7 +176,7 @@ def test_a_generated_unit_that_does_not_run_starts_nothing() -> None:
     assert trouble(second_supervisor.CHECK, at(unit)) == []
 
 
-def test_restart_policies() -> None:
+def test_f33_restart_policies() -> None:
     (found,) = trouble(second_supervisor.CHECK, at(there=(replace(DS4, restart="unless-stopped", argv=("bash", "x")),)))
     assert (found.status, found.fix.split(" (")[0]) == ("warn", "on spark1: docker update --restart=no vllm_ds4")
     same = replace(DS4, restart="always", argv=("vllm", "serve", "m", "--port=8000"))

@@ -135,7 +135,7 @@ def test_without_containers_the_users_home_and_moved_caches_are_written() -> Non
         ({"log_grows": True, "state": "exited", "restart": "always"}, True),
     ],
 )
-def test_the_log_of_a_container_has_a_limit(fields: dict[str, Any], warned: bool) -> None:
+def test_f10_the_log_of_a_container_has_a_limit(fields: dict[str, Any], warned: bool) -> None:
     facts: Any = {**NO_CONTAINERS, DISKS: {SPARK1: {}, SPARK2: {}}}
     facts[CONTAINERS] = {SPARK1: (replace(DS4, **fields),), SPARK2: ()}
     found = said(disk.CHECK, scene(facts))

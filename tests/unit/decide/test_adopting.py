@@ -96,12 +96,12 @@ def test_a_worker_that_vanished_while_the_head_was_starting_is_not_forgotten() -
 
 @pytest.mark.parametrize("before", [Phase.SERVE, Phase.WARMUP])
 @pytest.mark.parametrize("ranks", [(), (ended(0, 0),)], ids=["removed", "ended"])
-def test_a_group_that_died_while_nobody_looked(before: Phase, ranks: tuple[Any, ...]) -> None:
+def test_f02_a_group_that_died_while_nobody_looked(before: Phase, ranks: tuple[Any, ...]) -> None:
     decision = decide(adopting(before), seen(node("spark1", *ranks)))
     assert (decision.state.phase, decision.state.before, decision.state.cause) == (Phase.BACKOFF, None, Cause.CRASH)
 
 
-def test_a_group_that_died_with_its_nodes_starts_anew() -> None:
+def test_f05_a_group_that_died_with_its_nodes_starts_anew() -> None:
     look = seen(young("spark1", ended(0)), young("spark2", ended(1)))
     decision = decide(adopting(Phase.SERVE), look)
     assert (decision.state.phase, decision.state.cause, decision.state.failures) == (Phase.PRECHECK, Cause.BOOT, 0)

@@ -188,7 +188,7 @@ def test_a_name_taken_by_somebody_else_holds() -> None:
     assert (decision.state.phase, decision.reason) == (Phase.HELD, "held-name")
 
 
-def test_a_name_taken_by_an_earlier_request_of_ours_is_no_failure() -> None:
+def test_f03_a_name_taken_by_an_earlier_request_of_ours_is_no_failure() -> None:
     """A sparkd died within the start, and Docker finished it."""
     same = refusal(FailureCode.NAME_TAKEN, spark2=node("spark2", container(1)))
     assert (same.state.phase, same.state.failures) == (Phase.START_HEAD, 0)

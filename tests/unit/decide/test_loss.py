@@ -83,7 +83,7 @@ def test_what_may_still_run_is_not_gone(state_of_it: str) -> None:
     assert after(RUNS[0], container(1, state=state_of_it)).state.phase is Phase.SERVE
 
 
-def test_evidence_of_another_generation_says_nothing() -> None:
+def test_f23_evidence_of_another_generation_says_nothing() -> None:
     """kubernetes-sigs/lws#804: the late death of the old group restarted the new one."""
     look = seen(node("spark1", container(0, 8)), node("spark2", container(1, 8), replace(ended(1, 1, 7), id="old")))
     decision = decide(serving(generation=8), replace(look, engines={"demo": HEALTHY}))
@@ -97,7 +97,7 @@ def test_a_rank_on_the_wrong_node_is_none() -> None:
 @pytest.mark.parametrize(
     "view", [away("spark2"), node("spark2", containers=Unknown("Docker is stopped there", NOW, "docker-stopped"))]
 )
-def test_unknown_is_not_dead(view: NodeView) -> None:
+def test_f01_unknown_is_not_dead(view: NodeView) -> None:
     decision = decide(serving(), seen(node("spark1", container(0)), view, engine=HEALTHY))
     assert (decision.state.phase, decision.reason, decision.actions) == (Phase.SERVE, "node-unknown", ())
     assert began(decision) is None

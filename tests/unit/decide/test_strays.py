@@ -155,7 +155,7 @@ def test_what_belongs_to_a_container_goes_with_it() -> None:
     assert strays.orphans("demo", mute, OWNER) == {}, "unknown is not gone"
 
 
-def test_never_leaves_our_own_to_a_person_and_starts_nothing() -> None:
+def test_f31_never_leaves_our_own_to_a_person_and_starts_nothing() -> None:
     look = replace(
         seen(node("spark1", leftovers={"demo": (process("-", 500),)})), cleanup=Cleanup(remove_strays="never")
     )

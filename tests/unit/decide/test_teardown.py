@@ -175,7 +175,7 @@ def test_other_outcomes_are_no_trouble() -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.CLEANUP, Phase.BACKOFF])
-def test_what_cannot_be_stopped_is_held_and_still_tried(phase: Phase) -> None:
+def test_f07_what_cannot_be_stopped_is_held_and_still_tried(phase: Phase) -> None:
     """A process in state D: stop and kill hang (moby/moby#22802)."""
     stuck = replace(WORKER_ONLY, outcomes={"demo": failed(StopRanks((RANK1,), 30.0))})
     decision = decide(state(phase, retry_at=NOW), stuck)

@@ -55,7 +55,7 @@ def test_start_begins_anew() -> None:
     assert decision.events == (("start-asked", "start asked"),)
 
 
-def test_a_restart_asked_before_a_stop_stays_undone() -> None:
+def test_f32_a_restart_asked_before_a_stop_stays_undone() -> None:
     decision = decide(state(Phase.STOPPED), seen(), replace(STOPPED, restart=1))
     assert (decision.state.phase, decision.reason) == (Phase.STOPPED, "stopped")
 

@@ -91,7 +91,7 @@ def test_health_alone_makes_it_ready() -> None:
         ("worker-start", ()),
         ("head-crash", ("worker-exception: fault", "engine-dead: fault")),
         ("head-stop", ("shutdown-triggered: ending", "engine-dead: fault")),
-        ("head-wedge", ("peer-hint: hint", "engine-dead: fault")),
+        ("head-wedge", ("peer-hint: hint", "engine-dead: fault", "rpc-timeout: fault")),
         ("worker-exception", ("worker-exception: fault",)),
         ("worker-died", ("worker-died: process-lost",)),
     ],

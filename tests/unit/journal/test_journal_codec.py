@@ -129,7 +129,7 @@ def test_after_a_reboot_ages_are_what_the_wall_clock_says() -> None:
 
 
 @pytest.mark.parametrize("step_s", [-10 * 365 * 86400.0, -1.0, 0.0])
-def test_a_wall_clock_that_went_back_moves_nothing_into_the_future(step_s: float) -> None:
+def test_f35_a_wall_clock_that_went_back_moves_nothing_into_the_future(step_s: float) -> None:
     saved = Moment("a", 1000.5, 1.8e9)
     loaded = Moment("b", 40.0, 1.8e9 + step_s)
     after = shifted(FULL, shift_s(saved, loaded))

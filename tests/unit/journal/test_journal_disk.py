@@ -80,7 +80,7 @@ def event(number: int) -> Event:
     return Event(at=1.8e9, kind="started", deployment="ds4", generation=number, sentence="x" * 400)
 
 
-async def test_a_full_disk_costs_verbs_but_neither_states_nor_history(small_disk: Path) -> None:
+async def test_f42_a_full_disk_costs_verbs_but_neither_states_nor_history(small_disk: Path) -> None:
     path = small_disk
     one = Journal(path, retry_s=0.1)
     await one.open()

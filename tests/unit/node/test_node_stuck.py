@@ -44,7 +44,7 @@ def test_a_hanging_systemctl_is_answered_on_time(hanging: Service) -> None:
         assert answers["system"]["code"] == answers["units"]["code"] == "timeout"
 
 
-def test_the_children_of_a_hanging_program_are_killed_too(service: Service) -> None:
+def test_f40_the_children_of_a_hanging_program_are_killed_too(service: Service) -> None:
     service.program("systemctl", 'sleep 300 & echo $! >> "$0.pids"; wait')
     with service.claimed() as node:
         node.probe({"name": "system"}, deadline_s=0.5)

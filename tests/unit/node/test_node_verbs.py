@@ -49,7 +49,7 @@ def test_a_signal_reaches_its_process(node: Connection, victim: subprocess.Popen
 
 
 @pytest.mark.parametrize("wrong", ["start_ticks", "pid1_ticks", "boot_id"])
-def test_another_identity_is_not_signalled(node: Connection, victim: subprocess.Popen[bytes], wrong: str) -> None:
+def test_f37_another_identity_is_not_signalled(node: Connection, victim: subprocess.Popen[bytes], wrong: str) -> None:
     args = target(node, victim.pid)
     args[wrong] = OWNER if wrong == "boot_id" else args[wrong] + 1
     answer = node.verb("signal", **args)
