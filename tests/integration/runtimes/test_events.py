@@ -91,6 +91,7 @@ async def test_other_containers_do_not_wake(runtime: DockerRuntime, docker: aiod
         await docker.containers.container(created).delete(force=True)
 
 
+@pytest.mark.slow
 async def test_docker_restarted_is_heard_and_subscribed_again(
     runtime: DockerRuntime, docker: aiodocker.Docker, dockerd: Dockerd
 ) -> None:

@@ -108,6 +108,7 @@ async def test_a_stopped_docker_is_not_dialled(runtime: DockerRuntime, tmp_path:
         await DockerRuntime("spark1", lambda: tmp_path / "docker.sock").containers()
 
 
+@pytest.mark.slow
 async def test_docker_restarted_under_us(runtime: DockerRuntime, dockerd: Dockerd) -> None:
     created = await runtime.start(rank(), {})
     await runtime.containers()

@@ -216,6 +216,7 @@ async def test_a_blessing_that_cannot_be_written_whole_changes_nothing(
     assert [one.pinned for one in await Store(tmp_path).records("demo")] == [False, True]
 
 
+@pytest.mark.slow
 async def test_many_who_bless_at_once_leave_whole_files_and_one_reference(tmp_path: Path) -> None:
     store = Store(tmp_path)
     async with anyio.create_task_group() as group:

@@ -119,6 +119,7 @@ def broken() -> Iterator[Any]:
                 yield pytest.param(Broken(file, base + text, before + depth, unknown), id=f"unknown {unknown}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", tuple(broken()))
 def test_every_wrong_value_and_unknown_key_is_said_where_it_is(tmp_path: Path, case: Broken) -> None:
     write(tmp_path, d=DEPLOYMENT)

@@ -171,6 +171,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cluster=st.dictionaries(KEYS, VALUES, max_size=5), deployment=st.dictionaries(KEYS, VALUES, max_size=8))
 def test_no_values_make_checking_raise(tmp_path: Path, cluster: object, deployment: object) -> None:

@@ -151,6 +151,7 @@ EVERY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "path"), EVERY, ids=[f"{name}: {'.'.join(map(str, path))}" for name, path in EVERY])
 def test_what_the_schema_refuses_the_loader_refuses_and_the_other_way_round_for_shapes(name: str, path: Path_) -> None:
     asked = FILES[name]

@@ -56,6 +56,7 @@ def talkative(*scenes: Json) -> Iterator[Daemon]:
 # --------------------------------------------------------------------------------------------------------------- width
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_lines_fit_but_for_a_command_to_paste_or_one_long_word(scene: Callable[[], Json], width: int) -> None:

@@ -254,6 +254,7 @@ def three(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.tuples(values, values, values)
 
 
+@pytest.mark.slow
 @settings(AS_EVER, max_examples=400)
 @given(three(states), three(snapshots), three(intents))
 def test_step_is_total_deterministic_and_careful(before: Any, look: Any, intent: Any) -> None:

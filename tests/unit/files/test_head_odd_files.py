@@ -178,6 +178,7 @@ async def loop_goes_on() -> AsyncIterator[None]:
         group.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("put", ODD, ids=lambda put: put.__name__)
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__.strip("_"))
 async def test_a_reader_ends_and_reads_no_more_than_its_bound(

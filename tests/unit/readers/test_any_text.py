@@ -208,6 +208,7 @@ TEXTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 @given(text=TEXTS)
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
