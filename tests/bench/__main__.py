@@ -24,6 +24,7 @@ import sparkd
 from .bench import Bench
 from .checks import checks
 from .ctl import ctl
+from .detect import detect
 from .drift import drift
 from .growth import growth
 from .listeners import http
@@ -42,6 +43,7 @@ BENCHMARKS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "checks": checks,
     "drift": drift,
     "mute": mute,
+    "detect": detect,
     "steps": steps,
     "growth": growth,
     "many": many,

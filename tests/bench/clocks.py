@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sparkd.demo.layout import Layout
 
@@ -17,6 +19,8 @@ class Clocks:
     node_deadline_s: float
     canary_after_s: float = 120.0
     gap_s: float | None = None
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of `policy:` besides."""
 
     def save(self, layout: Layout) -> None:
         _file(layout).write_text(json.dumps(asdict(self)), "utf-8")

@@ -24,6 +24,8 @@ class Scale:
     mute_cycles: int = 12
     growth_cycles: int = 6000
     looks: int = 10
+    injections: int = 50
+    """Ranks that end or stand still."""
     flood_s: float = 20.0
     """Of each kind of client that means harm."""
 
@@ -42,6 +44,7 @@ QUICK = Scale(
     mute_cycles=3,
     growth_cycles=200,
     looks=3,
+    injections=3,
     flood_s=3.0,
 )
 NORMAL = Scale(name="normal")

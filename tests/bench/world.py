@@ -170,7 +170,7 @@ def _configure(layout: Layout, clocks: Clocks, ssh_port: int) -> None:
             HEAD: {"address": "local", "data_address": NODES[HEAD]},
             WORKER: {**worker, "data_address": NODES[WORKER]},
         },
-        "policy": {"period": clocks.period_s, "node_deadline": clocks.node_deadline_s},
+        "policy": {"period": clocks.period_s, "node_deadline": clocks.node_deadline_s, **clocks.policy},
         "cleanup": {"drop_caches": False},
         "http": {"listen": layout.page},
         "paths": {"state": str(layout.folder / "state"), "run": str(layout.folder / "run")},

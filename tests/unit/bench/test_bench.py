@@ -16,7 +16,7 @@ from bench.table import Row, Verdict, as_json, judged, table
 
 ROOT = Path(__file__).parents[3]
 MB = 2**20
-BENCHMARKS = {"memory", "idle", "ctl", "http", "checks", "drift", "mute", "steps", "growth", "many"}
+BENCHMARKS = {"memory", "idle", "ctl", "http", "checks", "drift", "mute", "detect", "steps", "growth", "many"}
 
 
 def row(value: float | None, limit: float | None) -> Row:
