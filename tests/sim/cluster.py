@@ -88,6 +88,13 @@ class SimCluster:
     idle: bool = False
     """Nobody asks: a head that lost its worker never notices (evidence 01)."""
     tokens: float = 0.0
+    load_s: float = LOAD_S
+    saturated: bool = False
+    """Its clients are answered, and canaries wait behind them for longer than their deadline."""
+    slow_page: bool = False
+    """Its metrics come too late to be read."""
+    counted: float = 0.0
+    """Requests that its metrics say are running, whatever is."""
     nodes: dict[str, SimNode] = field(default_factory=dict)
     serial: int = 100
 
@@ -115,7 +122,7 @@ class SimCluster:
     def answers(self, generation: int) -> bool:
         """Would a completion sent to this generation be answered?"""
         head = self.rank(0)
-        if head is None or not head.runs or head.generation != generation or head.loaded_s < LOAD_S or head.dead:
+        if head is None or not head.runs or head.generation != generation or head.loaded_s < self.load_s or head.dead:
             return False
         ranks = [self.rank(rank) for rank in range(len(self.deployment.nodes))]
         return (
@@ -137,7 +144,7 @@ class SimCluster:
                 continue
             if self.peers_up(head):
                 head.loaded_s, head.doomed_at = head.loaded_s + seconds, None
-            elif head.loaded_s >= LOAD_S and not self.idle:
+            elif head.loaded_s >= self.load_s and not self.idle:
                 head.doomed_at = head.doomed_at if head.doomed_at is not None else self.now + 5.0
             if head.doomed_at is not None and self.now >= head.doomed_at:
                 head.end(0)  # every engine death after start-up exits 0
@@ -242,8 +249,9 @@ class SimCluster:
             return None
         if self.nodes[self.deployment.nodes[0]].unread:
             return None
-        if head.dead or head.loaded_s < LOAD_S:
+        if head.dead or head.loaded_s < self.load_s:
             return EngineView(health=503 if head.dead else None, stage="weights")
         if not self.idle and self.answers(state.generation):
             self.tokens += 10.0
-        return EngineView(health=200, metrics=EngineMetrics(0.0, 0.0, self.tokens, self.tokens, 0.1), stage="ready")
+        metrics = EngineMetrics(self.counted, 0.0, self.tokens, self.tokens, 0.1)
+        return EngineView(200, Unknown("late", self.now) if self.slow_page else metrics, stage="ready")
