@@ -14,12 +14,12 @@ NEAREST = 3
 
 
 def closest(typed: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that is spelled nearly as `typed`, or the only one that begins so; case and dashes or
+    """The only one of `known` that begins as `typed`, else the one that is spelled nearly so; case and dashes or
     underscores make no difference. None where there is none."""
     word, folded = _folded(typed), {_folded(name): name for name in sorted(known)}
     near = [name for name in get_close_matches(word, folded, n=NEAREST, cutoff=CUTOFF) if _own_part_is_near(word, name)]
     begun = [name for name in folded if word and name.startswith(word)]
-    found = near or (begun if len(begun) == 1 else [])
+    found = begun if len(begun) == 1 else near  # `stat` is `status`, and not the `start` that acts
     return folded[found[0]] if found else None
 
 

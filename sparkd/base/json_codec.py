@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
@@ -31,12 +32,13 @@ def encode(value: Any) -> Any:
     return value
 
 
-def decode(cls: type[T], data: Any) -> T:
+def decode(cls: type[T], data: Any, must: Collection[str] = ()) -> T:
     """A value of `cls`. Unknown fields are dropped; missing and unreadable ones become their defaults.
 
-    Raises Undecodable when `data` is no object or a field without default cannot be read.
+    Raises Undecodable when `data` is no object, or a field without default, or one of those that `must` be read where they are
+    there, cannot be read.
     """
-    value: T = _record(cls, data)
+    value: T = _record(cls, data, must)
     return value
 
 
@@ -45,7 +47,7 @@ def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def _record(cls: Any, data: Any) -> Any:
+def _record(cls: Any, data: Any, must: Collection[str] = ()) -> Any:
     if not isinstance(data, dict):
         raise Undecodable(f"{cls.__name__} from {type(data).__name__}")
     hints, found = _hints(cls), {}
@@ -55,7 +57,7 @@ def _record(cls: Any, data: Any) -> Any:
                 found[one.name] = _value(hints[one.name], data[one.name])
         except Undecodable:
             # a phase or class that only a later version knows: the default is what this version would begin with
-            if not _has_default(one):
+            if one.name in must or not _has_default(one):
                 raise
     try:
         return cls(**found)
@@ -103,12 +105,23 @@ def _enum(hint: type[Enum], data: Any) -> Enum:
 def _scalar(hint: Any, data: Any) -> Any:
     number = isinstance(data, int | float) and not isinstance(data, bool)
     if hint is float and number:
-        return float(data)
+        return _finite(data)
     if hint is int and number and isinstance(data, int):
         return data
     if hint in (str, bool) and isinstance(data, hint):
         return data
     raise Undecodable(f"{data!r} is no {getattr(hint, '__name__', hint)}")
+
+
+def _finite(data: int | float) -> float:
+    """JSON of Python has numbers that no clock shows: NaN, Infinity, and 400 digits."""
+    try:
+        value = float(data)
+    except OverflowError as error:
+        raise Undecodable(str(error)) from error
+    if not math.isfinite(value):
+        raise Undecodable(f"{value} is no number")
+    return value
 
 
 def _list(data: Any) -> list[Any]:

@@ -7,15 +7,13 @@ and facts with their recorded output where it needs more than there are.
 from __future__ import annotations
 
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
+from sparkd.base import listed
 from sparkd.checks.shared.scene import Check
 
 
 @cache
 def all_checks() -> tuple[Check, ...]:
     """In the order in which they are shown. The folder is listed once."""
-    names = [file.name for file in iter_modules(__path__) if not file.ispkg]
-    found: list[Check] = [import_module(f"{__name__}.{name}").CHECK for name in names]
+    found: list[Check] = listed.each(__name__, __path__, "CHECK", lambda check: check.code)
     return tuple(sorted(found, key=lambda check: (check.order, check.code)))

@@ -233,7 +233,13 @@ def _render(name: str | None, rank: int | None, form: str, config_path: str) -> 
 
 
 def _problem(problem: Problem) -> dict[str, object]:
-    return {"file": problem.file, "line": problem.line, "path": problem.path, "text": problem.text, "fix": problem.fix}
+    return {
+        "file": problem.file,
+        "line": problem.line or None,
+        "path": problem.path,
+        "text": problem.text,
+        "fix": problem.fix,
+    }
 
 
 def _complain(problems: Sequence[Problem]) -> None:

@@ -165,7 +165,7 @@ def why(api: Api, name: str | None, as_json: bool) -> int:
 @click.option("-f", "--follow", is_flag=True, help="Go on as the engine writes.")
 @click.option("--tail", type=Whole(1, 10_000), default=100, show_default=True, metavar="N", help="The last N lines.")
 @click.option("--rank", type=Whole(min=0), metavar="N", shell_complete=complete_ranks, help="Only this rank.")
-@click.option("--all", "every", is_flag=True, help="Also the engine's access lines of GET /health and /metrics.")
+@click.option("--all", "every", is_flag=True, help="Also the engine's access lines of what sparkd reads of it.")
 @click.option(
     "--generation",
     type=Whole(min=1),

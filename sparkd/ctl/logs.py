@@ -18,8 +18,9 @@ from sparkd.ctl.text import Terminal, clean, say, terminal
 
 TICK_S = 30.0
 RANK_COLOURS = ("cyan", "yellow", "green", "red")
-PROBE = re.compile(r'"GET /(health|metrics) HTTP/[0-9.]+" 200')
-"""The engine's access line of a look at it: two every 5 s, a hundred lines of nothing else in four minutes."""
+PROBE = re.compile(r'"GET /(health|metrics|version|v1/models|server_info\S*) HTTP/[0-9.]+" (200|404)')
+"""The engine's access line of a look at it: two every 5 s, a hundred lines of nothing else in four minutes; and of the pages
+that say how it runs, some of which older ones do not have."""
 TAIL_MAX = 10_000
 PROBES_SHARE = 20
 """So many lines are asked for to be left with one that is no probe."""

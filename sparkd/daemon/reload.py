@@ -96,7 +96,7 @@ class Reloading:
 
     async def _reload(self, by: str, message: str) -> Reloaded:
         if self.read is None:
-            raise NotLoaded("this configuration does not come from files: there is nothing to read again")
+            raise NotLoaded("the demo's configuration does not come from files: there is nothing to read again")
         config = await self.read()
         # Once begun it is finished: half a configuration is none.
         with anyio.CancelScope(shield=True):

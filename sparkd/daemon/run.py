@@ -18,6 +18,7 @@ import sparkd
 from sparkd import api, http
 from sparkd.api.listen import SocketBusy
 from sparkd.base import redact
+from sparkd.base.guarded import guarded
 from sparkd.daemon import sd_notify
 from sparkd.daemon.links import CLOSE_S, Connections, Reach
 from sparkd.daemon.reach import reaching
@@ -55,6 +56,7 @@ def serve(config: Config, reach: Reach, config_path: Path | None = None) -> int:
     `config_path` is where it is read again; without one it cannot be.
     """
     _log_for_journald()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is listened to: a reload that comes early must not end it
     journal = Journal(Path(config.cluster.paths.state))
     try:
         journal.lock()
@@ -168,12 +170,11 @@ class _Published:
     said: str = ""
 
     async def after_cycle(self) -> None:
-        loop = self.service.loop
-        shown = await self.service.showing.publish()
-        fields = {"WATCHDOG": "1"}
-        status = str(shown["verdict"])
-        if status != self.said:
-            fields["STATUS"] = self.said = status
+        loop, fields = self.service.loop, {"WATCHDOG": "1"}
+        # The loop lives, whether or not what it sees can be shown: systemd must not restart it for that.
+        shown = await guarded(self.service.showing.publish, "publishing")
+        if shown is not None and shown["verdict"] != self.said:
+            fields["STATUS"] = self.said = str(shown["verdict"])
         if not self.ready and loop.snapshot is not None:
             # Ready after the first look, which has deadlines of its own: a mute node delays it by no more than those.
             fields["READY"] = "1"

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+import structlog
+
 import sparkd
 from sparkd.api import Hub
 from sparkd.background.drift_watch import DriftWatch
@@ -19,6 +21,8 @@ from sparkd.model.snapshot import Canary, Snapshot
 from sparkd.model.view import ClusterView, DaemonFacts, node_since
 from sparkd.reporting.copies import Shown
 from sparkd.reporting.notices import Notifier, drifted, edges
+
+log = structlog.get_logger("sparkd.daemon.showing")
 
 CAPTURES = 5
 """For so many generations of a deployment sparkd remembers what was saved, for `why`."""
@@ -114,12 +118,17 @@ class Showing:
                     self._canaries[name] = outcome.value
         shown = self.shown.picture(self.view()).found
         self._hub.publish("status", shown)
-        notes = edges(self._before, shown, self._ledger.config.cluster.policy.notice_after)
+        before, self._before = self._before, shown
+        try:
+            notes = edges(before, shown, self._ledger.config.cluster.policy.notice_after)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            # Only what was remembered can be of another form: of an older version, a later one, or damaged.
+            log.warning("the status that people were told of last is of another form and is passed over")
+            notes, before = (), None
         for note in notes:
             self._notifier.offer(note)
-        if notes:
+        if notes or before is None:
             await self._journal.remember("status", shown)
-        self._before = shown
         return shown
 
     def publish_event(self, event: Event) -> None:

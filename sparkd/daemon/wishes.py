@@ -33,6 +33,18 @@ class Wishes:
         if strangers := sorted(named - set(deployment.nodes)):
             text = f"{', '.join(strangers)} is no node of {name}"
             raise Invalid(text, f"its nodes are {', '.join(deployment.nodes)}")
+        # From the reading of what is wanted to its writing: of two wishes at once the later one began with what the earlier
+        # one had not written yet, and a stop was lost beside a pause.
+        async with self.ledger.wishing:
+            generation = await self._write_down(name, asked, operation)
+        wish = Wish(uuid.uuid4().hex[:12], name, verb, clock.now(), generation)
+        self._wishes[wish.id] = wish
+        while len(self._wishes) > REMEMBERED:
+            self._wishes.pop(next(iter(self._wishes)))
+        return wish.id
+
+    async def _write_down(self, name: str, asked: Verb, operation: Operation) -> int:
+        """Returns the generation of that moment."""
         before, state = self.ledger.intents[name], self.ledger.states[name]
         refused = asked.conflict(before, state)
         if refused is not None:
@@ -40,15 +52,11 @@ class Wishes:
         self._must_have_a_file(name, asked)
         wanted = changed(before, asked, operation.options, operation.by, operation.message, clock.wall())
         try:
-            await self.want(name, wanted, verb)
+            await self.want(name, wanted, asked.name)
         except JournalError as error:
             text = f"the wish could not be written down, so nothing is done: {error}"
             raise Unwritable(text, "free the disk") from error
-        wish = Wish(uuid.uuid4().hex[:12], name, verb, clock.now(), state.generation)
-        self._wishes[wish.id] = wish
-        while len(self._wishes) > REMEMBERED:
-            self._wishes.pop(next(iter(self._wishes)))
-        return wish.id
+        return state.generation
 
     def _must_have_a_file(self, name: str, verb: Verb) -> None:
         """A start that a person asks for goes by the file; one that sparkd makes by itself goes by what it knows."""

@@ -29,22 +29,30 @@ def pause_s(backoff: Backoff, failures: int, seed: str) -> float:
 
 
 def served_long(backoff: Backoff, state: State, now: float) -> bool:
-    """Has this generation answered for so long that its end is a first failure? Requests that fail end that time.
+    """Has this generation answered for so long that its end is a first failure? By its last answer: neither a pause, nor a time in
+    which nobody looked or requests failed, is serving.
 
     A killed rank once cost 20 to 29 s of pause beside a start of 41 s, after hours of serving.
     """
     serves = Phase.SERVE in (state.phase, state.before if state.phase is Phase.ADOPTING else None)
     if not serves or state.serving_since is None:
         return False
+    answers = (state.watch.tokens_at, None if state.watch.unsent else state.watch.canary_at)
+    answered = max((at for at in answers if at is not None), default=state.serving_since)
     failing = state.watch.canary_failing_since
-    until = now if failing is None else min(failing, now)
+    until = min(now, answered if failing is None else min(failing, answered))
     asked = min(backoff.reset_after, backoff.reset_after_asked)
     return until - state.serving_since >= (asked if state.cause in FREE else backoff.reset_after)
 
 
-def within(starts: tuple[float, ...], now: float) -> tuple[float, ...]:
-    """The starts that still count: those of the last day."""
-    return tuple(start for start in starts if now - start < DAY_S)
+def within(starts: tuple[float, ...], now: float, seconds: float = DAY_S) -> tuple[float, ...]:
+    """The starts of so long ago at the most."""
+    return tuple(start for start in starts if now - start < seconds)
+
+
+def counted(budget: Budget, starts: tuple[float, ...], now: float) -> tuple[float, ...]:
+    """The starts that may count: a window may be longer than a day."""
+    return within(starts, now, max(DAY_S, budget.per))
 
 
 class Spent(NamedTuple):
@@ -56,7 +64,7 @@ class Spent(NamedTuple):
 
 def spent(budget: Budget, starts: tuple[float, ...], now: float) -> Spent | None:
     """The window is full, or None. It empties by itself."""
-    recent = sorted(start for start in starts if now - start < budget.per)
+    recent = sorted(within(starts, now, budget.per))
     if not 0 < budget.starts <= len(recent):
         return None
     why = f"{len(recent)} automatic starts in the last {budget.per / 60:.0f} min, the limit is {budget.starts}"
@@ -78,10 +86,15 @@ def allowed(budget: Budget) -> int:
     return budget.per_day if budget.starts else 0
 
 
-def raised(budget: Budget, fact: str) -> bool:
-    """Are more allowed than when the hold of this fact began (`budget:12`)? Written into a file, that is a person's word."""
+def raised(budget: Budget, fact: str, starts: tuple[float, ...], now: float) -> bool:
+    """Are more allowed than when the hold of this fact began (`budget:12`)? Written into a file, that is a person's word.
+
+    A fact without a number is of an older version, which held for a used-up hour as well: that is a pause now.
+    """
     kind, _, before = fact.partition(":")
-    return kind == "budget" and before.isdigit() and allowed(budget) > int(before)
+    if kind != "budget":
+        return False
+    return allowed(budget) > int(before) if before.isdigit() else spent_today(budget, starts, now) is None
 
 
 def given_back(state: State) -> State:

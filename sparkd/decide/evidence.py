@@ -151,6 +151,7 @@ def observed(case: Case, watch: Watch) -> Watch:
         stuck_since=_clock(watch.stuck_since if set(stuck) & set(watch.stuck) else None, bool(stuck), case.now),
         stuck=stuck,
         silent_since=_clock(watch.silent_since, silent, case.now),
+        widow_since=watch.widow_since if watch.blind else None,  # else it would have ended this generation
     )
 
 

@@ -53,13 +53,22 @@ def fail(
 def _what_follows(case: Case, failed: State, kind: Kind, text: str, fact: str | None) -> Decision:
     if kind.cls is FailureClass.PERMANENT and (kind.proven or _repeated(case.state, failed)):
         return hold(case, failed, kind.cls, fact or kind.signature, text, kind.fix)
-    if kind.cls is FailureClass.RESOURCE:
-        return _measure_again(case, failed, kind, text, fact)
+    if kind.cls is FailureClass.RESOURCE and case.state.resource_tries >= len(case.policy.resource_retries):
+        return hold(case, failed, kind.cls, fact or kind.signature, text, kind.fix)
     if spent := budget.spent_today(case.policy.budget, failed.starts, case.now):
         return hold_for_budget(case, failed, f"{text}; {spent}")
+    if kind.cls is FailureClass.RESOURCE:
+        failed = replace(failed, resource_tries=failed.resource_tries + 1)
+    return back_off(case, failed, text, "failed", pause_after(case, failed))
+
+
+def pause_after(case: Case, failed: State) -> float:
+    """Seconds from a failure to the next try: those of what is measured again, or doubling."""
+    retries = case.policy.resource_retries
+    if retries and failed.failure is not None and failed.failure.cls is FailureClass.RESOURCE:
+        return retries[min(max(failed.resource_tries, 1), len(retries)) - 1]
     seed = f"{case.deployment.name}:{failed.generation}"
-    pause = budget.pause_s(case.policy.backoff, failed.failures - failed.spared, seed)
-    return back_off(case, failed, text, "failed", pause)
+    return budget.pause_s(case.policy.backoff, failed.failures - failed.spared, seed)
 
 
 def hold_for_budget(case: Case, state: State, text: str) -> Decision:
@@ -99,11 +108,3 @@ def _repeated(before: State, failed: State) -> bool:
     if last is None or failure is None:
         return False
     return before.failures > 0 and last.signature == failure.signature and last.generation != failure.generation
-
-
-def _measure_again(case: Case, failed: State, kind: Kind, text: str, fact: str | None) -> Decision:
-    tries = failed.resource_tries
-    if tries >= len(case.policy.resource_retries):
-        return hold(case, failed, kind.cls, fact or kind.signature, text, kind.fix)
-    pause = case.policy.resource_retries[tries]
-    return back_off(case, replace(failed, resource_tries=tries + 1), text, "failed", pause)

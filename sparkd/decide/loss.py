@@ -126,8 +126,8 @@ def _widowed(case: Case) -> Decision | None:
 def _widow(case: Case, rank: int, text: str) -> Decision:
     """A look takes a while: a head that ran when it was read may be why its worker is a widow a moment later. How the head
     ended tells more (its 12 MiB were used up, say), so it is looked at once more."""
-    head, seen_before = case.group.ranks.get(0), case.state.reason == "widow-seen"
-    if head is not None and head.alive and not seen_before:
-        return decide(case.state, f"{text}; looking once more how the head is", "widow-seen")
-    since = case.state.looked_at if seen_before else None
+    head, since = case.group.ranks.get(0), case.state.watch.widow_since
+    if head is not None and head.alive and since is None:
+        watch = replace(case.state.watch, widow_since=case.now)
+        return decide(replace(case.state, watch=watch), f"{text}; looking once more how the head is", "widow-seen")
     return fail(case, Kind(FailureClass.TRANSIENT, "widowed", "lost its head"), text, rank=rank, since=since)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sparkd.decide import budget
 from sparkd.decide.case import Case, decide, names, waiting_for_unread
-from sparkd.decide.failing import restarting
+from sparkd.decide.failing import hold_for_budget, pause_after, restarting
 from sparkd.decide.group import boots, gather
 from sparkd.decide.holds import healed
 from sparkd.decide.loss import loss
@@ -61,7 +61,11 @@ def backoff(case: Case) -> Decision:
     planned_at, said = restarting(case, case.state, why, retry_at)
     planned = Planned(planned_at, "group restart")
     if down is not None:
-        return replace(down, next=planned) if down.state.phase is Phase.BACKOFF else down
+        # It ends after the pause may be over, and with a node unread nobody knows when.
+        still = down.state.phase is Phase.BACKOFF and not case.group.unread and case.now < planned_at
+        return replace(down, next=planned) if still else down
+    if case.automatic and (spent := budget.spent_today(case.policy.budget, case.state.starts, case.now)):
+        return hold_for_budget(case, case.state, f"{why}; {spent}" if failure is not None else spent)
     if case.now < planned_at:
         code = "budget-pause" if planned_at > retry_at else "backoff"
         return decide(case.state, said, code, planned=planned)
@@ -76,7 +80,7 @@ def held(case: Case) -> Decision:
         return down
     if hold is None:
         return decide(case.enter(Phase.PRECHECK), "held for no known reason; going on", "healed")
-    if budget.raised(case.policy.budget, hold.fact):
+    if budget.raised(case.policy.budget, hold.fact, case.state.starts, case.now):
         said = "more automatic starts are allowed now; going on"
         return decide(case.enter(Phase.PRECHECK, hold=None), said, "healed", events=[("healed", said)])
     if not hold.heals_itself:
@@ -92,12 +96,21 @@ def _look_again(case: Case, hold: Hold) -> Decision:
     if case.now >= look_at:
         if healed(case, hold.fact):
             said = f"the reason of the hold is gone ({hold.fact}); going on"
-            state = case.enter(Phase.PRECHECK, hold=None, resource_tries=0, retry_at=None)
+            state = _after_hold(case, hold)
             return decide(state, said, "healed", events=[("healed", said)])
         look_at = case.now + pause
     state = replace(case.state, retry_at=look_at)
     planned = Planned(look_at, "look at the fact again")
     return decide(state, f"held: {hold.text}", f"held-{hold.fact.partition(':')[0]}", planned=planned)
+
+
+def _after_hold(case: Case, hold: Hold) -> State:
+    """To the prechecks; or to what was left of the pause, where a group that failed could not be stopped meanwhile."""
+    failure = case.state.failure
+    if hold.fact.startswith("gone:") and failure is not None and failure.generation == case.state.generation:
+        retry_at = failure.at + pause_after(case, case.state)
+        return case.enter(Phase.BACKOFF, hold=None, retry_at=retry_at)
+    return case.enter(Phase.PRECHECK, hold=None, resource_tries=0, retry_at=None)
 
 
 # ------------------------------------------------------------------------------------------------------------- adopting

@@ -90,7 +90,7 @@ def cleanup(case: Case) -> Decision:
     generation = max(case.state.generation, case.state.highest) + 1
     if case.state.cleaned != generation:
         return _clean(case, generation)
-    return gate(case) or begin(case, generation)
+    return gate(case) or _used_up(case) or begin(case, generation)
 
 
 def _clean(case: Case, generation: int) -> Decision:
@@ -147,7 +147,7 @@ def begin(case: Case, generation: int) -> Decision:
         generation=generation,
         cause=cause,
         started_at=case.now,
-        starts=(*budget.within(case.state.starts, case.now), *spent),
+        starts=(*budget.counted(case.policy.budget, case.state.starts, case.now), *spent),
         ranks_started=(),
         boots=boots(case.group),
         stage="ranks",

@@ -92,8 +92,9 @@ def _grace_s(case: Case) -> tuple[float, float]:
     if failure is not None and failure.generation == case.group.newest:
         return min(grace, AFTER_FAILURE_S), 0.0
     drain = case.deployment.args.get(case.engine.drain_flag or "")
-    known = isinstance(drain, int | float) and not isinstance(drain, bool) and isfinite(drain)
-    return grace, max(0.0, drain) if known else 0.0
+    if isinstance(drain, bool) or not isinstance(drain, int | float) or not isfinite(drain):
+        return grace, 0.0
+    return grace, max(0.0, drain)
 
 
 def in_flight(case: Case) -> str:

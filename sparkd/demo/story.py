@@ -78,7 +78,8 @@ def _ctl(scene: Scene, *words: str, expected: int) -> None:
     sys.stdout.flush()
     argv = [sys.executable, "-m", "sparkd", "ctl", *words]
     environment = {**os.environ, "SPARKD_SOCKET": str(scene.layout.socket)}
-    done = subprocess.run(argv, env=environment, stderr=subprocess.STDOUT, check=False)
+    # Not in the terminal's group: on ctrl-C it would say that sparkd goes on, while the demo takes everything down.
+    done = subprocess.run(argv, env=environment, stderr=subprocess.STDOUT, check=False, process_group=0)
     _somebody_reads()  # first: without a reader ctl ends well, whatever it would have ended with
     if done.returncode != expected:
         raise DemoError(f"sparkd ctl {' '.join(words)} ended with {done.returncode} instead of {expected}")

@@ -11,6 +11,7 @@ from sparkd.drift.values import NotJson
 from sparkd.model.hiding import Hiding
 from sparkd.model.leaks import leaks
 from sparkd.model.secret import is_secret
+from sparkd.model.secret_text import elsewhere
 
 MOST_HELD = 64
 """Secrets that one form may hold outside of secrets' files. Each has a hundred spellings, looked for in every leaf: a thousand,
@@ -28,7 +29,9 @@ class Veil(Hiding):
 
 
 def _held(forms: Iterable[RankForm]) -> set[str]:
-    return {leak.value for form in forms for leak in leaks({**form.env, **(form.flags or {})})}
+    found = (leak.value for form in forms for leak in leaks({**form.env, **(form.flags or {})}))
+    # `-e HF_TOKEN=$HF_TOKEN` in a script names a variable that is set elsewhere: hiding that word would hide what differs.
+    return {value for value in found if not elsewhere(value)}
 
 
 def veiled(form: RankForm, known: Hiding) -> RankForm:

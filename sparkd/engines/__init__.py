@@ -7,20 +7,13 @@ of sparkd than the node service.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from importlib import import_module
-from pkgutil import iter_modules
+from collections.abc import Mapping
 
+from sparkd.base import listed
 from sparkd.engines.base import Engine, MemoryNeed, PortUse, base_url
 
-
-def _found() -> Iterator[Engine]:
-    for module in iter_modules(__path__):
-        if module.ispkg:
-            yield import_module(f"{__name__}.{module.name}").ENGINE
-
-
-ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in _found()}
+_FOUND: list[Engine] = listed.each(__name__, __path__, "ENGINE", lambda engine: engine.name, packages=True)
+ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in _FOUND}
 
 FIRST = "vllm"
 """What is meant where nothing else is said, and what people are told to write."""

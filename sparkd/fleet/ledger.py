@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+import anyio
 import structlog
 
 from sparkd.base import clock
@@ -28,6 +29,8 @@ class Ledger:
     states: dict[str, State] = field(default_factory=dict)
     intents: dict[str, Intent] = field(default_factory=dict)
     roster: Roster = field(init=False)
+    wishing: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held from the reading of what is wanted to the writing of something else."""
 
     def __post_init__(self) -> None:
         self.roster = roster(self.config, {})
@@ -50,7 +53,9 @@ class Ledger:
     async def found_again(self, seen: Snapshot) -> dict[str, frozenset[str]]:
         """Deployment -> its nodes that were declared lost and can be read again: they are lost no more, and what runs there
         is a stale generation (rule 1)."""
-        back = {}
+        back: dict[str, frozenset[str]] = {}
+        if self.wishing.locked():
+            return back  # a person's wish is being written; the next look finds them as well
         for name, intent in list(self.intents.items()):
             runtime = self.roster.wanted[name].runtime if name in self.roster.wanted else "docker"
             views = {node: seen.nodes[node] for node in intent.lost if node in seen.nodes}

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from sparkd.base.errors import SparkdError
-from sparkd.base.json_codec import Undecodable, decode, encode
+from sparkd.base.json_codec import Undecodable, encode
 from sparkd.journal.disk import DISK_ERRORS, UNREAD, Disk
 from sparkd.journal.event import Event
 from sparkd.journal.lock import StateLock
 from sparkd.journal.moment import Moment, now
-from sparkd.journal.records import outages_from, state_from, state_text, with_outage
+from sparkd.journal.records import intent_from, outages_from, state_from, state_text, with_outage
 from sparkd.journal.rows import Batch
 from sparkd.journal.store import Store
 from sparkd.journal.worker import NotAnswered, Worker
@@ -106,7 +106,7 @@ class Journal:
         for name, text in self._memory.rows.states.items():
             try:
                 states[name] = state_from(text, loaded)
-            except (Undecodable, ValueError, KeyError, TypeError) as error:
+            except (Undecodable, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
                 await self._note("state-unreadable", name, f"the saved state cannot be read ({error}): looking afresh")
         for name, generation in self._memory.rows.generations.items():
             # Its row is lost, in both copies: what history tells is below no generation that was started (rule 4).
@@ -119,7 +119,7 @@ class Journal:
         intents = {}
         for name, text in self._memory.rows.intents.items():
             try:
-                intents[name] = decode(Intent, json.loads(text))
+                intents[name] = intent_from(text)
             except (Undecodable, ValueError, RecursionError) as error:
                 await self._note("intent-unreadable", name, f"what was wanted of it cannot be read ({error})")
                 intents[name] = UNREAD

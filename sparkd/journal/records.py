@@ -10,7 +10,7 @@ from functools import lru_cache
 from sparkd.base.json_codec import Undecodable, decode, encode
 from sparkd.journal import earlier
 from sparkd.journal.moment import Moment, shift_s, shifted
-from sparkd.model.decision import State
+from sparkd.model.decision import Intent, State
 from sparkd.model.outage import Outage
 
 OUTAGES = 5_000
@@ -26,6 +26,15 @@ def state_from(text: str, loaded: Moment) -> State:
     row = json.loads(text)
     by_s = shift_s(Moment(row["boot"], row["at"], row["wall"]), loaded)
     return shifted(decode(State, earlier.state(row["state"])), by_s)
+
+
+def intent_from(text: str) -> Intent:
+    """What was wanted. Raises Undecodable, ValueError, RecursionError, also where only one word of it cannot be read: the default
+    in its place would be another wish (a pause ended, a stop), and nobody had said that."""
+    intent = decode(Intent, json.loads(text), must=("wanted", "paused", "lost"))
+    if intent.wanted not in ("up", "stopped"):
+        raise Undecodable(f"{intent.wanted!r} is neither up nor stopped")
+    return intent
 
 
 def with_outage(rows: Mapping[str, str], name: str, outage: Outage) -> dict[str, str | None]:
@@ -45,5 +54,5 @@ def outages_from(rows: Mapping[str, str]) -> list[tuple[str, Outage]]:
 def _outage(text: str) -> Outage | None:
     try:
         return decode(Outage, json.loads(text))
-    except (Undecodable, ValueError):
+    except (Undecodable, ValueError, RecursionError):
         return None

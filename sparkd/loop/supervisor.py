@@ -65,7 +65,7 @@ class Supervisor:
     snapshot: Snapshot | None = None
     last_loop: float = 0.0
     between_looks: anyio.Lock = field(default_factory=anyio.Lock)
-    """Held while the loop looks and decides, and by every task that changes configuration or intents."""
+    """Held while the loop looks and decides, and by every task that changes the configuration."""
     chronicle: Chronicle = field(init=False)
     checker: Checker = field(init=False)
     drift_watch: DriftWatch = field(init=False)

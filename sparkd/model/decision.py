@@ -144,6 +144,8 @@ class Watch:
     stuck: tuple[str, ...] = ()
     """The processes that were in state T or D at every look since `stuck_since`: D for a moment is normal."""
     silent_since: float | None = None
+    widow_since: float | None = None
+    """A worker without its head was seen while the head was said to run."""
     frozen_since: float | None = None
     """Requests run or wait and no token moves. Normal in a long prefill, so it only makes sparkd read the logs."""
 

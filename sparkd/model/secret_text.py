@@ -133,12 +133,17 @@ def _named(text: str) -> Iterator[Span]:
                     yield Span(start, end, name)
 
 
+def elsewhere(value: str) -> bool:
+    """Is this whole value a shell's word for one that stands elsewhere? Then it holds nothing that has to be hidden."""
+    return _FROM_SHELL.fullmatch(value) is not None
+
+
 def _is_none(name: str, text: str, start: int, end: int) -> bool:
     """Does what stands there only say that there is none, or where it is?"""
-    elsewhere = _FROM_SHELL.match(text, start)
+    written = _FROM_SHELL.match(text, start)
     return (
         _NO_VALUE.fullmatch(text, start, end) is not None
-        or (elsewhere is not None and elsewhere.end() >= end)
+        or (written is not None and written.end() >= end)
         or is_reference(name, text[start:end])
     )
 

@@ -98,7 +98,7 @@ def _deployment(was: Json | None, now: Json, after: Json) -> Iterator[Notificati
         outage = _outage_s(was, now)
         lasted = f" after {duration(outage)}" if outage is not None else ""
         yield note(kind="recovered", sentence=f"{now['name']} serves again{lasted}.", outage_s=outage)
-    if was is not None and now["reason"] == WINDOW_FULL != was["reason"]:
+    if was is not None and now["budget_until"] and not was.get("budget_until"):
         fix = f"sparkd ctl why {now['name']}; sparkd ctl release {now['name']} starts it at once"
         text = stopped(f"{now['name']} waits: {now['sentence']}")
         yield note(kind="budget", sentence=text, signature=WINDOW_FULL, fix=fix)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkd.decide import budget
 from sparkd.drift.difference import Severity
 from sparkd.model.check import Status
 from sparkd.model.config import BrokenDeployment, Deployment
@@ -84,6 +85,7 @@ def _common(
         "restart_pending": False,
         "pending": None,
         "next": {"at": moment(view, planned.at), "what": planned.what} if planned else None,
+        "budget_until": _budget_until(view, deployment, state, intent),
         "start": _start(view, name, state) if state.phase in STARTING else None,
         "last_failure": _failure(state.failure) if state.failure else None,
         "outage": outage_list.as_json(name, state.outage, view.at) if state.outage else None,
@@ -99,6 +101,17 @@ def _common(
         "problems": [],
         "file": deployment.file,
     }
+
+
+def _budget_until(
+    view: ClusterView, deployment: Deployment | BrokenDeployment, state: State, intent: Intent
+) -> str | None:
+    """Until when the next start waits for the window of automatic starts. Also while sparkd looks first, or a node is unread."""
+    waits = Phase.BACKOFF in (state.phase, state.before if state.phase is Phase.ADOPTING else None)
+    if not waits or intent.wanted != "up" or state.cause in budget.FREE or isinstance(deployment, BrokenDeployment):
+        return None
+    spent = budget.spent(deployment.policy.budget, state.starts, view.at)
+    return moment(view, spent.until) if spent is not None else None
 
 
 def _checks(view: ClusterView, name: str, state: State) -> Json:
@@ -121,6 +134,7 @@ def _broken(view: ClusterView, deployment: BrokenDeployment) -> Json:
         "hold": _hold(deployment.name, hold),
         "since": rfc3339(view.daemon.since_wall),
         "next": None,
+        "budget_until": None,
         "start": None,
         "problems": problems,
     }

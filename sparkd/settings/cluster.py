@@ -148,13 +148,18 @@ def _node(node: Node) -> Iterator[Fault]:
         login, _, host = node.address.rpartition("@")
         user = login.partition(":")[0]
         yield Fault((*at, "address"), "the user is not part of the address", f"write `address: {host}, user: {user}`")
-    elif not re.fullmatch(r"[A-Za-z0-9._:-]+", node.address):
+    elif not re.fullmatch(r"[A-Za-z0-9._:-]+", node.address) or _no_quad(node.address):
         yield Fault((*at, "address"), f"`{node.address}` is no address", "write a host name or an IP address")
     if not re.fullmatch(r"[a-z_][a-z0-9_.-]*", node.user):
         yield Fault((*at, "user"), f"`{node.user}` is no user name", "write the SSH login")
     if node.data_address is not None and not _is_ip(node.data_address):
         found = f"`{node.data_address}` is no IP address"
         yield Fault((*at, "data_address"), found, "write the node's own address on the fabric, without prefix length")
+
+
+def _no_quad(text: str) -> bool:
+    """`192.168.1.512`: digits and dots are an IP address or nothing."""
+    return re.fullmatch(r"[0-9.]+", text) is not None and not _is_ip(text)
 
 
 def _is_ip(text: str) -> bool:

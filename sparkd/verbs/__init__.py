@@ -6,13 +6,12 @@ waits for, the manual, and who is named in the history all follow from it.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol
 
+from sparkd.base import listed
 from sparkd.model.decision import Intent, Phase, State
 
 Options = Mapping[str, Any]
@@ -97,9 +96,8 @@ class Verb:
 @cache
 def verbs() -> Mapping[str, Verb]:
     """Name -> verb, of every file in this folder."""
-    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
-    table: list[Verb] = sorted((module.VERB for module in modules), key=lambda one: one.place)
-    return {one.name: one for one in table}
+    table: list[Verb] = listed.each(__name__, __path__, "VERB", lambda verb: verb.name)
+    return {one.name: one for one in sorted(table, key=lambda one: one.place)}
 
 
 def options() -> Mapping[str, Option]:

@@ -21,6 +21,7 @@ FLAGS = ("max-model-len", "max-num-seqs", "max-num-batched-tokens")
         ("max-nun-seqs", FLAGS, "max-num-seqs"),
         ("stpo", ("stop", "start"), "stop"),
         ("mode", ("nodes",), None),
+        ("stat", ("status", "start", "stop"), "status"),  # one that only reads, and not the one that acts
         ("dev", ("devstral", "qwen-coder"), "devstral"),
     ],
 )

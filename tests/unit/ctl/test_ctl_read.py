@@ -152,7 +152,11 @@ SICK: Json = {**LOGS[1], "text": 'INFO:     127.0.0.1:50412 - "GET /health HTTP/
 
 def test_answers_to_probes_are_shown_on_request() -> None:
     with daemon(serving()) as server:
-        server.logs = ndjson(PROBE, SICK, LOGS[0])
+        asked = {
+            **PROBE,
+            "text": 'INFO:     127.0.0.1:1 - "GET /server_info?config_format=json HTTP/1.1" 404 Not Found',
+        }
+        server.logs = ndjson(PROBE, asked, SICK, LOGS[0])
         shown = sparkd(server.socket_path, "ctl", "logs", "--tail", "2").stdout
         every = sparkd(server.socket_path, "ctl", "logs", "--all").stdout
     assert [line.split(" ", 2)[2] for line in shown.splitlines()] == [SICK["text"], "second"]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from click import Command, Group
+from click import Command, Context, Group
 
 from sparkd.cli.main import cli
 
@@ -24,9 +24,10 @@ def trouble(hint: str) -> str | None:
     words = hint.split()
     while isinstance(command, Group) and words and not words[0].startswith("-"):
         word = words.pop(0)
-        if word not in command.commands:
+        found = command.get_command(Context(command), word) if word in command.list_commands(Context(command)) else None
+        if found is None:
             return f"there is no command {word!r}"
-        command = command.commands[word]
+        command = found
     options = {"-h", "--help", *(option for parameter in command.params for option in parameter.opts)}
     strange = [word for word in words if word.startswith("-") and word.partition("=")[0] not in options]
     return f"there is no option {strange[0]}" if strange else None

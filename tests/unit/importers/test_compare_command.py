@@ -45,6 +45,16 @@ def test_differences_exit_5_and_are_findings_of_the_interface() -> None:
     ]
 
 
+def test_a_secret_that_is_set_elsewhere_is_named_by_its_variable(tmp_path: Path) -> None:
+    """`-e HF_TOKEN=$HF_TOKEN`: with that word taken for the secret, the heading hid what differs."""
+    (tmp_path / "a.sh").write_text("docker run -e HF_TOKEN=$HF_TOKEN -e HF_KEY=s3cr3t-one v:1 vllm serve /m")
+    (tmp_path / "b.sh").write_text("docker run v:1 vllm serve /m")
+    said = run(tmp_path / "a.sh", tmp_path / "b.sh").stdout
+    assert "unknown HF_TOKEN (env, rank 0)" in said
+    assert "$HF_TOKEN is not set in this file" in said
+    assert "s3cr3t" not in said
+
+
 def test_benign_differences_exit_0(tmp_path: Path) -> None:
     (tmp_path / "a.sh").write_text("vllm serve /m")
     (tmp_path / "b.sh").write_text("vllm serve /m -tp 1")
