@@ -82,7 +82,8 @@ def held(case: Case) -> Decision:
         return decide(case.enter(Phase.PRECHECK), "held for no known reason; going on", "healed")
     if budget.raised(case.policy.budget, hold.fact, case.state.starts, case.now):
         said = "more automatic starts are allowed now; going on"
-        return decide(case.enter(Phase.PRECHECK, hold=None), said, "healed", events=[("healed", said)])
+        state = case.enter(Phase.PRECHECK, hold=None, resource_tries=0, retry_at=None)
+        return decide(state, said, "healed", events=[("healed", said)])
     if not hold.heals_itself:
         return decide(case.state, f"held: {hold.text}", f"held-{hold.fact.partition(':')[0]}")
     return _look_again(case.anew(), hold)

@@ -23,7 +23,7 @@ WATCH_TIMES = (
     "exception_since",
     "stuck_since",
     "silent_since",
-    "frozen_since",
+    "frozen_since", "widow_since",
     "gap_until",
     "late_until",
     "failed_first",

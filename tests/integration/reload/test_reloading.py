@@ -22,6 +22,7 @@ import anyio
 import pytest
 
 from sparkd import api
+from sparkd.daemon import sd_notify
 from sparkd.daemon.links import Connections
 from sparkd.daemon.rank_logs import RankLogs
 from sparkd.daemon.reload_triggers import ChangedFiles
@@ -507,3 +508,24 @@ async def test_why_states_the_numbers_that_are_set() -> None:
         world.supervisor.states["ds4"] = replace(world.supervisor.states["ds4"], reason="held-port")
         _, shown, _ = await world.ctl("why", "ds4")
         assert "read again every 20 s" in " ".join(shown.split())
+
+
+async def test_whatever_can_be_shown_systemd_hears_that_the_loop_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A note of another version's form kept sparkd from ever being ready, and its watchdog from being fed: restarted for ever."""
+    sent: list[dict[str, str]] = []
+    monkeypatch.setattr(sd_notify, "notify", lambda **fields: sent.append(fields))
+    async with running() as world:
+        await world.journal.remember("status", {"at": "noon", "groups": [], "nodes": 3})
+        await world.service.showing.learn()
+        await world.supervisor.published()
+        assert (sent[-1]["WATCHDOG"], sent[-1]["STATUS"][:26]) == ("1", "ds4 is stopped, as wanted.")
+        kept = world.journal.recall("status")
+        assert kept is not None
+        assert "deployments" in kept, "the next sparkd finds one that it knows"
+
+        async def broken() -> dict[str, Any]:
+            raise KeyError("bug")
+
+        monkeypatch.setattr(world.service.showing, "publish", broken)
+        await world.supervisor.published()
+        assert sent[-1] == {"WATCHDOG": "1"}

@@ -186,7 +186,20 @@ def test_a_widow_ends_the_group() -> None:
     decision = decide(first.state, widow(container(1)))
     assert decision.state.failure is not None
     assert (decision.state.failure.signature, decision.state.failure.rank) == ("widowed", 1)
-    assert decision.lost_at == first.state.looked_at
+    assert first.state.watch.widow_since == NOW
+    later = decide(first.state, widow(container(1)), now=NOW + 5)
+    assert later.lost_at == NOW, "when it was first seen"
+
+
+def test_a_widow_is_remembered_while_its_heads_node_comes_and_goes() -> None:
+    first = decide(serving(), widow(container(1)))
+    unread = decide(first.state, seen(away("spark1"), node("spark2", container(1))), now=NOW + 5)
+    assert unread.reason == "node-unknown"
+    failure = decide(unread.state, widow(container(1)), now=NOW + 10).state.failure
+    assert failure is not None
+    assert failure.signature == "widowed"
+    well = decide(first.state, both(), now=NOW + 5)
+    assert well.state.watch.widow_since is None
 
 
 def test_how_the_head_ended_is_told_and_not_its_widow() -> None:
@@ -277,8 +290,11 @@ FIRST: list[tuple[float, Cause | None, dict[str, Any], float]] = [
     (599, Cause.OPERATOR, {}, 15),
     (600, Cause.BOOT, {}, 15),
     (1800, Cause.CRASH, {"failures": 4, "failure": earlier("exit-127")}, 0),
-    (2400, Cause.CRASH, {"watch": Watch(canary_failing_since=NOW - 599)}, 0),
-    (2400, Cause.CRASH, {"watch": Watch(canary_failing_since=NOW - 601)}, 15),
+    (2400, Cause.CRASH, {"watch": Watch(canary_at=NOW, canary_failing_since=NOW - 599)}, 0),
+    (2400, Cause.CRASH, {"watch": Watch(canary_at=NOW, canary_failing_since=NOW - 601)}, 15),
+    (9000, Cause.CRASH, {"watch": Watch(tokens_at=NOW - 8700)}, 15),  # then it was paused, and nobody looked
+    (9000, Cause.CRASH, {"watch": Watch(canary_at=NOW, unsent="no key")}, 15),
+    (9000, Cause.CRASH, {"watch": Watch()}, 15),
 ]
 
 
@@ -287,7 +303,7 @@ def test_the_first_failure_after_long_serving_costs_no_pause(
     served: float, cause: Cause, facts: dict[str, Any], pause: float
 ) -> None:
     exact = Policy(backoff=Backoff(jitter=0.0))
-    before = serving(**{"serving_since": NOW - served, "cause": cause, **facts})
+    before = serving(**{"serving_since": NOW - served, "cause": cause, "watch": Watch(tokens_at=NOW), **facts})
     look = seen(node("spark1", container(0)), node("spark2", ended(1, 127)), engine=HEALTHY)
     decision = decide(before, look, policy=exact)
     assert (decision.state.phase, decision.state.retry_at) == (Phase.BACKOFF, NOW + pause), decision.sentence
@@ -322,8 +338,9 @@ def test_a_failure_with_a_full_hour_says_when_it_goes_on() -> None:
 
 
 def test_half_an_hour_of_serving_forgets() -> None:
-    before = serving(failures=3, resource_tries=2, serving_since=NOW - 1799, cause=Cause.CRASH)
+    before = serving(failures=3, resource_tries=2, serving_since=NOW - 1804, cause=Cause.CRASH)
     assert decide(before, both()).state.failures == 3
-    forgiven = decide(before, both(), now=NOW + 1).state
+    answered = replace(before, watch=Watch(tokens_at=NOW - 4, canary_at=NOW - 30))
+    forgiven = decide(answered, both(), now=NOW + 1).state
     assert (forgiven.failures, forgiven.resource_tries) == (0, 0)
     assert decide(replace(before, serving_since=None), both()).state.failures == 3

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sparkd.model.decision import Cause, Failure, FailureClass, Hold, Phase, State
+from sparkd.model.config import Backoff, Budget, Policy
+from sparkd.model.decision import Cause, Failure, FailureClass, Hold, Phase, Planned, State
 from sparkd.model.snapshot import NodeView, Unknown
 
 from .world import (
@@ -59,10 +60,10 @@ FAILURE = Failure(1, FailureClass.TRANSIENT, "exit-0", "rank 0 on spark1 ended",
 
 
 def test_backoff_takes_the_group_down_first() -> None:
-    decision = decide(state(Phase.BACKOFF, retry_at=NOW - 5, captured=0, failure=FAILURE), both())
+    decision = decide(state(Phase.BACKOFF, retry_at=NOW + 5, captured=0, failure=FAILURE), both())
     assert kinds(decision) == ["CaptureEvidence"]
     assert decision.next is not None
-    assert decision.next.at == NOW - 5
+    assert decision.next.at == NOW + 5
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,8 @@ HEALING: list[tuple[str, NodeView, bool]] = [
     ("name:spark2:sparkd-demo-1", node("spark2"), True),
     ("gone:spark2", node("spark2"), True),
     ("exit:127", node("spark2"), False),
-    ("budget", node("spark2"), False),
+    ("budget:12", node("spark2"), False),
+    ("budget", node("spark2"), True),  # of an older version, for an hour that has long passed
     ("gpu:spark2:gpu", node("spark2"), False),
 ]
 
@@ -146,8 +148,40 @@ def test_an_edited_file_heals_a_wrong_command_only() -> None:
     assert decide(held("image:spark1:vllm:2"), missing, deployment=edited).state.phase is Phase.HELD
 
 
+def test_a_hold_of_an_older_version_for_the_day_stays() -> None:
+    spent = tuple(NOW - 7000 * number for number in range(12))
+    assert decide(held("budget", starts=spent), seen()).reason == "held-budget"
+
+
+def test_what_is_planned_never_lies_in_the_past() -> None:
+    """While the group is taken down the pause may end, and with a node unread nobody knows when."""
+    over = state(Phase.BACKOFF, retry_at=NOW - 5)
+    assert decide(over, both()).next is None
+    assert decide(replace(over, retry_at=NOW + 60), both()).next == Planned(NOW + 60, "group restart")
+    assert decide(replace(over, retry_at=NOW + 60), seen(node("spark1"), away("spark2"))).next is None
+
+
+def test_a_hold_within_a_pause_does_not_shorten_it() -> None:
+    """Docker hung for five minutes of fifteen, and the next start came ten minutes early."""
+    exact = Policy(backoff=Backoff(jitter=0.0))
+    failure = Failure(1, FailureClass.TRANSIENT, "exit-137", "killed", NOW - 300, 0.0)
+    stuck = held("gone:spark2", since=NOW - 40, failures=8, failure=failure)
+    healed = decide(stuck, seen(), policy=exact)
+    assert (healed.state.phase, healed.state.retry_at) == (Phase.BACKOFF, NOW + 600)
+    assert (
+        decide(replace(stuck, failure=replace(failure, generation=0)), seen(), policy=exact).state.phase
+        is Phase.PRECHECK
+    )
+
+
+def test_a_reload_that_lowers_the_daily_budget_counts_at_once() -> None:
+    waiting = state(Phase.BACKOFF, retry_at=NOW + 600, cause=Cause.CRASH, starts=(NOW - 9000, NOW - 5000))
+    assert decide(waiting, seen()).reason == "backoff"
+    assert decide(waiting, seen(), policy=Policy(budget=Budget(per_day=2))).reason == "held-budget"
+
+
 def test_a_hold_of_a_person_plans_nothing() -> None:
-    used_up = Hold(FailureClass.TRANSIENT, "budget", "used up", "release it", False)
+    used_up = Hold(FailureClass.TRANSIENT, "budget:12", "used up", "release it", False)
     decision = decide(state(Phase.HELD, hold=used_up), seen())
     assert (decision.sentence, decision.next) == ("held: used up", None)
 

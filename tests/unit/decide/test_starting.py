@@ -135,6 +135,19 @@ def test_a_full_hour_is_a_pause_until_the_window_has_room() -> None:
     assert decide(later.state, seen(), policy=policy, now=NOW + 2700).reason == "retry"
 
 
+def test_a_window_may_be_longer_than_a_day() -> None:
+    week = Policy(budget=Budget(starts=2, per=7 * 86400.0))
+    starts = (NOW - 6 * 86400, NOW - 5 * 86400)
+    assert decide(replace(PRECHECK, cause=Cause.CRASH, starts=starts), seen(), policy=week).reason == "budget-pause"
+    ready = state(Phase.CLEANUP, cleaned=2, cause=Cause.CRASH, starts=(NOW - 8 * 86400, NOW - 6 * 86400))
+    assert decide(ready, seen(), policy=week).state.starts == (NOW - 6 * 86400, NOW), "what may count is kept"
+
+
+def test_a_start_that_was_cut_short_asks_the_budget_again() -> None:
+    ready = state(Phase.CLEANUP, cleaned=2, cause=Cause.CRASH, starts=(NOW - 60, NOW - 5))
+    assert decide(ready, seen(), policy=Policy(budget=Budget(starts=2))).reason == "budget-pause"
+
+
 def test_a_reload_that_raises_a_budget_ends_its_pause_and_its_hold() -> None:
     spent = replace(PRECHECK, cause=Cause.CRASH, starts=(NOW - 3000, NOW - 900))
     small, day = Policy(budget=Budget(starts=2)), Policy(budget=Budget(per_day=2))

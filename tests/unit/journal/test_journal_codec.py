@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sparkd.base.json_codec import Undecodable, decode, encode
 from sparkd.journal.moment import OUTAGE_TIMES, STATE_TIMES, WATCH_TIMES, Moment, shift_s, shifted
+from sparkd.journal.records import intent_from
 from sparkd.model.decision import Cause, Failure, FailureClass, Hold, Intent, Phase, State, Watch
 from sparkd.model.outage import Outage
 
@@ -79,6 +80,42 @@ def test_what_cannot_be_read_becomes_the_default(field: str, value: Any, expecte
 def test_what_is_no_record_at_all_is_refused(data: Any) -> None:
     with pytest.raises(Undecodable):
         decode(State, data)
+
+
+@pytest.mark.parametrize("number", [10**400, float("nan"), float("inf"), -float("inf")])
+def test_a_number_that_no_clock_shows_costs_its_field_and_nothing_else(number: Any) -> None:
+    data = json.loads(
+        json.dumps(through_json(FULL) | {"since": number, "failure": {**through_json(FULL.failure), "wall": number}})
+    )
+    assert decode(State, data) == dataclasses.replace(FULL, since=0.0, failure=None)
+
+
+WISHES: list[tuple[str, Any]] = [
+    ("paused", "until 7 am"),
+    ("paused", 1),
+    ("wanted", {"state": "up"}),
+    ("wanted", "drained"),
+    ("wanted", None),
+    ("lost", "spark2"),
+    ("lost", [3]),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), WISHES)
+def test_a_word_of_a_wish_that_cannot_be_read_is_no_other_wish(field: str, value: Any) -> None:
+    """Of a later version: the default in its place ended a pause, and stopped a group that served."""
+    known = through_json(Intent(wanted="up", paused=True, lost=frozenset({"spark2"})))
+    with pytest.raises(Undecodable):
+        intent_from(json.dumps(known | {field: value}))
+    del known[field]
+    assert getattr(intent_from(json.dumps(known)), field) == getattr(Intent(), field), (
+        "an older version did not have it"
+    )
+
+
+def test_other_words_of_a_wish_may_be_unreadable() -> None:
+    known = through_json(Intent(wanted="up", paused=True, restart=4)) | {"message": 7, "at": "noon", "of_tomorrow": 1}
+    assert intent_from(json.dumps(known)) == Intent(wanted="up", paused=True, restart=4)
 
 
 # ------------------------------------------------------------------------------------------------------------ clocks

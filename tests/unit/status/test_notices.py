@@ -175,10 +175,13 @@ def test_a_used_up_hour_is_told_once_with_what_starts_it_at_once() -> None:
     said = (
         "rank 1 on spark2 exited; 5 automatic starts in the last 60 min, the limit is 5; restarting the group in 20 min"
     )
-    full = replace(FAILED, phase=Phase.BACKOFF, sentence=said, reason="budget-pause")
-    teardown = replace(full, reason="teardown")
-    assert kinds(shown(FAILED), shown(teardown), shown(full), shown(full)) == ["budget"]
-    (note,) = edges(shown(teardown), shown(full))
+    full = replace(
+        FAILED, phase=Phase.BACKOFF, sentence=said, reason="budget-pause", cause=Cause.CRASH, starts=(NOW,) * 5
+    )
+    unread = replace(full, reason="node-unknown")
+    adopting = replace(full, phase=Phase.ADOPTING, before=Phase.BACKOFF, reason="node-unknown")
+    assert kinds(shown(FAILED), shown(full), shown(unread), shown(full), shown(adopting), shown(full)) == ["budget"]
+    (note,) = edges(shown(FAILED), shown(full))
     assert note.sentence == f"ds4 waits: {said}."
     assert note.fix == "sparkd ctl why ds4; sparkd ctl release ds4 starts it at once"
 
