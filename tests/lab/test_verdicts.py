@@ -113,17 +113,16 @@ def test_what_breaks_a_group_that_serves(group: Daemon, what: str) -> None:
 
 def test_f23_a_stale_rank_of_an_older_generation_goes_and_nothing_else(group: Daemon) -> None:
     before, owner = group.wait_serving(), group.status()["daemon"]["owner"]
-    labels = {"owner": owner, "deployment": NAME, "generation": "0", "rank": "1", "spec": "x"}
+    labels = {"owner": owner, "deployment": NAME, "generation": "1", "rank": "1", "spec": "x"}
     words = [word for key, value in labels.items() for word in ("--label", f"io.sparkd.{key}={value}")]
-    since = now(group.head)
-    group.worker.docker("run", "-d", "--name", f"sparkd-{NAME}-1-old", *words, ENGINE_IMAGE, "sleep", "1000")
+    since, stale = now(group.head), f"sparkd-{NAME}-1"  # where its file had once put it
+    group.head.docker("run", "-d", "--name", stale, *words, ENGINE_IMAGE, "sleep", "1000")
     try:
-        gone = f"sparkd-{NAME}-1-old"
-        wait_for("it to be gone", lambda: group.worker.docker("inspect", gone, check=False).returncode != 0, 120)
+        wait_for("it to be gone", lambda: group.head.docker("inspect", stale, check=False).returncode != 0, 120)
         took = now(group.head) - since
         print(f"| stale rank of an older generation | - | - | {took:.1f} s to its end | the group serves on |")
     finally:
-        group.worker.docker("rm", "-f", f"sparkd-{NAME}-1-old", check=False)
+        group.head.docker("rm", "-f", stale, check=False)
     assert group.wait_serving()["generation"] == before["generation"]
 
 
