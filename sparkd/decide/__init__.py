@@ -24,6 +24,9 @@ where_to_ask  on which node an engine may be asked for its parser now
 What serves
 evidence      whether it still serves: each kind of evidence with its own clock and limit
 doubts        which ranks and peers speak against it, in words
+working       since when nothing is answered although a node works, and what a node draws while its ranks wait
+busyness      whether a node works for its ranks or only waits, from two looks at it
+cpu_time      how many cores a rank used between two looks, and how many of them its compilers
 loss          whether a rank, a node or a head is gone for certain
 outages       when an outage began, what caused it, and when it ended
 

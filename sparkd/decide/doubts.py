@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkd.decide.case import Case, duration
+from sparkd.decide.working import effort_words
 from sparkd.model.decision import Watch
 from sparkd.model.log_finding import FindingKind
 from sparkd.model.snapshot import Unknown
@@ -66,6 +67,7 @@ def doubts(case: Case, watch: Watch) -> str:
         said.append(watch.unsent)
     if watch.canary_failing_since is not None:
         said.append(_failing_words(watch, duration(case.now - watch.canary_failing_since)))
+        said += effort_words(watch)
     return "; ".join(said)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sparkd.decide.case import Case
 from sparkd.decide.doubts import fault_logged, silent_peers, stuck_ranks
+from sparkd.decide.working import busy_since, followed, stalled_since
 from sparkd.model.config import Policy
 from sparkd.model.decision import Cause, Watch
 from sparkd.model.failure_code import FailureCode
@@ -71,12 +72,8 @@ EVIDENCE = (
         lambda w: _both(w.silent_since, w.canary_failing_since),
         lambda p: p.silent_after,
     ),
-    Evidence(
-        "stalled",
-        "requests fail and no token moves",
-        lambda w: w.canary_failing_since,
-        lambda p: p.stalled_after,
-    ),
+    Evidence("stalled", "requests fail and no token moves", stalled_since, lambda p: p.stalled_after),
+    Evidence("busy", "requests fail and no token moves, although a node works", busy_since, lambda p: p.busy_after),
 )
 
 
@@ -144,7 +141,7 @@ def observed(case: Case, watch: Watch) -> Watch:
     stuck = _still_stuck(watch, stuck_ranks(case))
     silent = bool(silent_peers(case)) and not watch.blind
     exception = watch.exception_since is not None or fault_logged(case)
-    return replace(
+    clocks = replace(
         watch,
         dead_since=_dead_since(case, watch.dead_since),
         exception_since=_clock(watch.exception_since, exception, case.now),
@@ -153,6 +150,7 @@ def observed(case: Case, watch: Watch) -> Watch:
         silent_since=_clock(watch.silent_since, silent, case.now),
         widow_since=watch.widow_since if watch.blind else None,  # else it would have ended this generation
     )
+    return followed(case, clocks)
 
 
 def _clock(since: float | None, there: bool, now: float) -> float | None:
@@ -205,9 +203,8 @@ def _moved_by_canary(case: Case, watch: Watch) -> bool:
 
 def _cleared(watch: Watch) -> Watch:
     doubted = replace(watch, canary_failing_since=None, canary_failures=0, exception_since=None, frozen_since=None)
-    return replace(
-        doubted, erring=False, unsent="", gap_until=None, late_until=None, failed_first=None, failed_last=None
-    )
+    asked = replace(doubted, gap_until=None, late_until=None, failed_first=None, failed_last=None)
+    return replace(asked, erring=False, unsent="", busy="", busy_said="", worked_at=None, busy_told=False)
 
 
 def after_canary(watch: Watch, outcome: Outcome, generation: int) -> Watch:

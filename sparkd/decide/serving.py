@@ -12,6 +12,7 @@ from sparkd.decide.doubts import canary_words, details, doubts, suspect
 from sparkd.decide.failing import fail
 from sparkd.decide.loss import loss, proven_gone
 from sparkd.decide.teardown import clear_stale
+from sparkd.decide.working import effort_words, learned, planned, told
 from sparkd.model.action import SendCanary
 from sparkd.model.decision import Decision, FailureClass, State, Watch
 
@@ -24,14 +25,15 @@ def serve(case: Case) -> Decision:
     if end is not None:
         return end
     watch = health.observed(case, health.unasked(case, case.state.watch))
-    case = replace(case, state=_forgive(case, replace(case.state, watch=watch)))
+    watch, events = told(case, watch)
+    case = replace(case, state=_forgive(case, learned(case, replace(case.state, watch=watch))))
     verdict = health.verdict(case, watch)
     if verdict is not None:
         evidence, since = verdict
         kind = Kind(FailureClass.TRANSIENT, evidence.signature, evidence.text)
         text = f"{evidence.text}, for {duration(case.now - since)} ({canary_words(watch)})"
-        down = _not_answering_since(watch, since)
-        return fail(case, kind, text, cause=evidence.cause, evidence=details(case), since=down)
+        down, seen = _not_answering_since(watch, since), (*details(case), *effort_words(watch))
+        return fail(case, kind, text, cause=evidence.cause, evidence=seen, since=down)
     canary = _canary(case, watch)
     stale = _clear_stale(case, watch, canary)
     for said, code, holds in (
@@ -39,9 +41,8 @@ def serve(case: Case) -> Decision:
         ("not sure that it serves", "suspect", suspect(case, watch)),
     ):
         if holds:
-            return decide(
-                case.state, f"{said}: {doubts(case, watch)}", code, canary or (stale.actions if stale else ())
-            )
+            actions, at = canary or (stale.actions if stale else ()), planned(case, watch)
+            return decide(case.state, f"{said}: {doubts(case, watch)}", code, actions, at, events)
     return stale or decide(case.state, f"serving (generation {case.state.generation})", "serving", canary)
 
 

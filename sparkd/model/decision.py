@@ -100,7 +100,7 @@ class Failure:
     generation: int
     cls: FailureClass
     signature: str
-    """Stable id: `rank-removed`, `widowed`, `engine-dead`, `rank-stuck`, `fabric-silent`, `stalled`, `exit-127` …"""
+    """Stable id: `rank-removed`, `widowed`, `engine-dead`, `rank-stuck`, `fabric-silent`, `stalled`, `busy`, `exit-127` …"""
     text: str
     at: float
     wall: float
@@ -148,6 +148,14 @@ class Watch:
     """A worker without its head was seen while the head was said to run."""
     frozen_since: float | None = None
     """Requests run or wait and no token moves. Normal in a long prefill, so it only makes sparkd read the logs."""
+    busy: str = ""
+    """What the nodes were seen to do while something is suspicious: `working`, `spinning`, `idle` or `unknown`; empty before."""
+    busy_said: str = ""
+    """The same in figures, as one clause."""
+    worked_at: float | None = None
+    """When a node was last seen to work, at two looks in a row, while something is suspicious."""
+    busy_told: bool = False
+    """History has it that a restart was put off because a node works."""
 
     @property
     def not_answering(self) -> bool:
@@ -218,6 +226,8 @@ class State:
     stage: str | None = None
     stages: tuple[tuple[str, float], ...] = ()
     watch: Watch = Watch()
+    waiting_w: tuple[tuple[str, float], ...] = ()
+    """Node -> watts that its GPUs draw while its ranks are loaded and only wait, learned while nobody asks."""
     digest: str = ""
     """Digest of the deployment file that the running generation was started with."""
     started: Deployment | None = None

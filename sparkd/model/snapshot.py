@@ -9,6 +9,7 @@ from typing import Literal
 from sparkd.model.action import Action
 from sparkd.model.check import Checked
 from sparkd.model.config import Cleanup
+from sparkd.model.effort import Efforts, GpuLoad
 from sparkd.model.failure_code import FailureCode
 from sparkd.model.log_finding import LogFinding
 from sparkd.model.machine import Boot, DockerUnit, EngineProcess, Holders, Memory, Ping, Process, ShmSegment, Socket
@@ -92,6 +93,10 @@ class NodeView:
     """Every process that looks like an engine, whatever started it; read only where a start is near."""
     holders: Holders | Unknown | None = None
     """Who has the memory; asked only where a start is near."""
+    effort: Efforts | Unknown | None = None
+    """What its ranks and its fabric have done between two looks; asked only while something is suspicious."""
+    gpu: GpuLoad | Unknown | None = None
+    """How hard its GPUs work; asked then, and now and then while nobody asks the engine."""
     in_use: tuple[str, ...] = field(default=("docker",), kw_only=True)
     """Runtimes of the deployments with a rank here."""
 

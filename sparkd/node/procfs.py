@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import List, NamedTuple, Tuple
 
 GONE = (FileNotFoundError, ProcessLookupError)
 """What reading a file of a process that has just ended raises (ENOENT on open, ESRCH on read)."""
@@ -17,6 +17,14 @@ class Stat(NamedTuple):
     ppid: int
     start_ticks: int
     rss_bytes: int
+
+
+class Spent(NamedTuple):
+    """CPU time in clock ticks, of all its threads (fields 14 and 15), and of its children that ended and were waited for
+    (fields 16 and 17)."""
+
+    ticks: int
+    child_ticks: int
 
 
 class BootIdentity(NamedTuple):
@@ -58,17 +66,28 @@ def pids() -> list[str]:
 
 def stat(pid: object) -> Stat:
     """Raises one of GONE when there is no such process."""
-    content = read_record(f"/proc/{pid}/stat").decode("utf-8", "replace")
-    # A process may call itself ") R 1 1": only what follows the last parenthesis can be trusted.
-    head, _, tail = content.rpartition(")")
-    fields = tail.split()
+    comm, fields = _stat(pid)
     return Stat(
-        comm=head.partition("(")[2],
+        comm=comm,
         state=fields[0],
         ppid=int(fields[1]),
         start_ticks=int(fields[19]),
         rss_bytes=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
     )
+
+
+def spent(pid: object) -> Spent:
+    """Raises one of GONE when there is no such process."""
+    _, fields = _stat(pid)
+    return Spent(int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14]))
+
+
+def _stat(pid: object) -> Tuple[str, List[str]]:
+    """Its name, and the fields from the third on."""
+    content = read_record(f"/proc/{pid}/stat").decode("utf-8", "replace")
+    # A process may call itself ") R 1 1": only what follows the last parenthesis can be trusted.
+    head, _, tail = content.rpartition(")")
+    return head.partition("(")[2], tail.split()
 
 
 def title(pid: object, found: Stat, limit: int) -> str:

@@ -13,7 +13,9 @@ from sparkd.base.errors import DockerError, DockerMute, DockerStopped, HostError
 from sparkd.engines import ENGINES
 from sparkd.facts.boot import BOOT
 from sparkd.facts.docker import DOCKER
+from sparkd.facts.effort import EFFORT
 from sparkd.facts.engines import ENGINES as ENGINE_PROCESSES
+from sparkd.facts.gpu_load import GPU_LOAD
 from sparkd.facts.holders import HOLDERS
 from sparkd.facts.memory import MEMINFO
 from sparkd.facts.paths import PATHS
@@ -25,9 +27,11 @@ from sparkd.facts.users import USERS
 from sparkd.hosts.client import Probed
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import ASK_LEFTOVERS, ASK_SOURCES, State
+from sparkd.model.effort import Effort
 from sparkd.model.machine import DockerUnit, Process
 from sparkd.model.rank import unit_name
 from sparkd.model.snapshot import DOCKER_STOPPED, Container, NodeView, Unknown
+from sparkd.observe.effort import PATIENCE_S, EffortLook
 from sparkd.observe.unknowns import NodeAccess, Reader, Unknowns, code_of
 
 T = TypeVar("T")
@@ -49,6 +53,10 @@ class NodeLook:
     unknowns: Unknowns
     _containers: tuple[Container, ...] = field(default=())
     _units: tuple[Container, ...] = field(default=())
+    _effort: EffortLook = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._effort = EffortLook(self.name)
 
     async def look(
         self, deployments: Sequence[Deployment], states: Mapping[str, State], runtimes: Set[str]
@@ -68,7 +76,7 @@ class NodeLook:
         units = await self._list_units(runtimes, deadline, trouble)
         later, later_trouble = await self._probe(self._second(containers, near), deadline, trouble)
         read_later = Reader(self.unknowns, self.name, later, later_trouble)
-        return NodeView(
+        view = NodeView(
             name=self.name,
             boot=await read(BOOT),
             memory=await read(MEMINFO),
@@ -87,13 +95,16 @@ class NodeLook:
             holders=await read_later(HOLDERS) if near else None,
             in_use=tuple(sorted({one.runtime for one in deployments})),
         )
+        return await self._with_effort(view, deployments, states, deadline, trouble or later_trouble)
 
     def _by_id(self, found: tuple[Process, ...] | Unknown) -> tuple[Process, ...] | Unknown:
         """A unit's processes carry its name, which every generation has; from here on they carry its id."""
         if isinstance(found, Unknown):
             return found
-        ids = {unit_name(one.name): one.id for one in self._units}
-        return tuple(replace(one, owner=ids.get(one.owner, one.owner)) for one in found)
+        return tuple(replace(one, owner=self._id(one.owner)) for one in found)
+
+    def _id(self, owner: str) -> str:
+        return next((one.id for one in self._units if unit_name(one.name) == owner), owner)
 
     # ---------------------------------------------------------------------------------------------------- node service
 
@@ -123,16 +134,48 @@ class NodeLook:
             requests[PING.name] = {"addresses": peers, "timeout_s": 1.0}
         return requests
 
+    async def _with_effort(
+        self,
+        view: NodeView,
+        deployments: Sequence[Deployment],
+        states: Mapping[str, State],
+        deadline: float,
+        earlier: HostError | None,
+    ) -> NodeView:
+        """The last of all, and under a deadline of its own: nothing waits for a tool that is mute."""
+        now = clock.now()
+        if not self._effort.due(deployments, states, now):
+            return view
+        self._effort.asked(now)
+        requests: Requests = {EFFORT.name: {**self._owned(view.containers), "address": self._address()}}
+        cards = any(one.hardware != "cpu" for one in deployments)
+        if cards:
+            requests[GPU_LOAD.name] = None
+        read = Reader(self.unknowns, self.name, *await self._probe(requests, min(deadline, now + PATIENCE_S), earlier))
+        effort = await read(EFFORT)
+        if isinstance(effort, Effort):
+            effort = replace(
+                effort, processes=tuple(replace(one, owner=self._id(one.owner)) for one in effort.processes)
+            )
+        efforts = self._effort.efforts(effort)
+        return replace(view, effort=efforts, gpu=self._effort.load(await read(GPU_LOAD)) if cards else None)
+
+    def _owned(self, containers: tuple[Container, ...] | Unknown) -> dict[str, list[str]]:
+        """The containers and units of ranks, as probes of processes are asked for them."""
+        known = self._containers if isinstance(containers, Unknown) else containers
+        ids = [container.id for container in known if container.alive]
+        return {"containers": ids, "units": [unit_name(one.name) for one in self._units if one.alive]}
+
+    def _address(self) -> str:
+        return self.cluster.nodes[self.name].data_address or ""
+
     def _peers(self, deployments: Sequence[Deployment]) -> list[str]:
         """Fabric addresses of the nodes that share a deployment with this one."""
         peers = {node for one in deployments for node in one.nodes if node != self.name}
         return [address for peer in sorted(peers) if (address := self.cluster.nodes[peer].data_address)]
 
     def _second(self, containers: tuple[Container, ...] | Unknown, near: Sequence[Deployment]) -> Requests:
-        known = self._containers if isinstance(containers, Unknown) else containers
-        ids = [container.id for container in known if container.alive]
-        names = [unit_name(one.name) for one in self._units if one.alive]
-        requests: Requests = {PROCESSES.name: {"containers": ids, "units": names, "environ": None}}
+        requests: Requests = {PROCESSES.name: {**self._owned(containers), "environ": None}}
         if near:
             requests |= {fact.name: None for fact in (ENGINE_PROCESSES, HOLDERS)}
             requests[PATHS.name] = {"paths": sorted({source for one in near for source in one.sources})}

@@ -33,37 +33,38 @@ def _interfaces(links: Any) -> Iterator[str]:
             continue
         addresses = [one["local"] for one in link.get("addr_info", []) if "local" in one]
         state = link.get("operstate", "UNKNOWN").lower()
-        speed = _word(f"{NET}/{name}/speed") or "-1"
+        speed = word(f"{NET}/{name}/speed") or "-1"
         yield f"if {name} {state} {speed} {link['mtu']} {','.join(addresses) or '-'}\n"
 
 
 def _devices() -> Iterator[str]:
-    for device in _names(RDMA):
-        for port in _names(f"{RDMA}/{device}/ports"):
+    for device in names(RDMA):
+        for port in names(f"{RDMA}/{device}/ports"):
             folder = f"{RDMA}/{device}/ports/{port}"
-            state = (_word(f"{folder}/state") or "unknown").split()[-1].lower()
+            state = (word(f"{folder}/state") or "unknown").split()[-1].lower()
             gids = ",".join(_gids(folder)) or "-"
-            netdev = next(iter(_names(f"{RDMA}/{device}/device/net")), "-")
+            netdev = next(iter(names(f"{RDMA}/{device}/device/net")), "-")
             yield f"rdma {device} {port} {state} {netdev} {gids}\n"
 
 
 def _gids(folder: str) -> Iterator[str]:
-    for index in _names(f"{folder}/gids"):
-        gid = _word(f"{folder}/gids/{index}")
-        kind = _word(f"{folder}/gid_attrs/types/{index}").replace(" ", "")
+    for index in names(f"{folder}/gids"):
+        gid = word(f"{folder}/gids/{index}")
+        kind = word(f"{folder}/gid_attrs/types/{index}").replace(" ", "")
         if gid and gid != NO_GID and kind:
             yield f"{index}:{gid}:{kind}"
 
 
-def _names(folder: str) -> list[str]:
+def names(folder: str) -> list[str]:
+    """What is in a folder of /sys, numbers in their order."""
     try:
         return sorted(os.listdir(folder), key=lambda name: (len(name), name))
     except OSError:  # no RDMA on this node, or the device went while we looked
         return []
 
 
-def _word(path: str) -> str:
-    """Empty where the kernel has no answer: the speed of a link that is down, an unused GID's type."""
+def word(path: str) -> str:
+    """The one word of a file of /sys. Empty where the kernel has no answer: the speed of a link that is down, an unused GID's type."""
     try:
         with open(path, encoding="ascii", errors="replace") as file:
             return file.read(256).strip()

@@ -45,19 +45,24 @@ class Wanted(NamedTuple):
         return next((container for container in self.containers if match.group(1).startswith(container)), None)
 
 
-def probe(args: Mapping[str, Any], deadline_s: float) -> str:
+def wanted(args: Mapping[str, Any]) -> Wanted:
+    """Whose processes are asked for. Raises Refusal(usage)."""
     containers = arguments.items(args, "containers", CONTAINER)
     units = arguments.items(args, "units", UNIT)
-    wanted = Wanted(
+    return Wanted(
         containers=containers,
         units=frozenset(units),
         names=tuple(name.encode("ascii") for name in containers + units),
         environ=_pairs(arguments.mapping(args, "environ")),
     )
+
+
+def probe(args: Mapping[str, Any], deadline_s: float) -> str:
+    asked = wanted(args)
     lines = []
     for pid in procfs.pids():
         try:
-            line = _line(pid, wanted)
+            line = _line(pid, asked)
         except procfs.GONE:  # ended while we looked
             continue
         if line:
@@ -65,9 +70,9 @@ def probe(args: Mapping[str, Any], deadline_s: float) -> str:
     return "".join(lines)
 
 
-def _line(pid: str, wanted: Wanted) -> Optional[str]:
-    owner = wanted.owner(procfs.read_record(f"/proc/{pid}/cgroup"))
-    if not owner and not (wanted.environ and _in_environment(pid, wanted.environ) and not cgroups.in_container(pid)):
+def _line(pid: str, asked: Wanted) -> Optional[str]:
+    owner = asked.owner(procfs.read_record(f"/proc/{pid}/cgroup"))
+    if not owner and not (asked.environ and _in_environment(pid, asked.environ) and not cgroups.in_container(pid)):
         return None
     found = procfs.stat(pid)
     title = procfs.title(pid, found, MAX_TITLE_BYTES)
