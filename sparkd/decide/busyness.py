@@ -6,7 +6,8 @@ What counts, and why:
   A deadlock of NCCL on GB10 showed as counters that stand still on all nodes, a prefill of 11 minutes as ones that move.
 * The power of a GPU, beside what the same node draws while its ranks are loaded and only wait. Utilisation proves nothing: a
   kernel that waits counts as 100 %, and between two nodes it does so even while nobody asks. Recorded on an H200: loaded and
-  idle 119 W, a spin 119.5 W with 0 % of memory, decoding 464 W with 100 %, a prefill 690 W with 23 % at a lowered clock.
+  idle 119 W, a spin 119.5 W with 0 % of memory, decoding 464 W with 100 %, a prefill 690 W with 23 % at a lowered clock. But
+  an all-reduce over sockets looks like a spin (122 W, 0 %), so that a still fabric belongs to the proof of one.
 * A lowered clock under the power limit is work: what waits does not reach that limit.
 * CPU time alone is no proof: NCCL and CUDA wait in loops that take a core each, and so does a scheduler that goes round in
   circles. That a rank starts compilers is one, and so is one process of a rank without GPUs that computes on several cores.
@@ -27,7 +28,8 @@ from sparkd.model.snapshot import Unknown
 FABRIC_BYTES_S = 1e6
 """Both directions together. Pings, SSH, logs and rendezvous stay under a tenth of it, one stream of a 7B model is above 10 MB/s."""
 NEAR = 1.25
-"""Up to so many times the power of waiting is waiting too; a warm card draws some percent more (119 W cold, 121 W at 39 °C)."""
+"""Up to so many times the power of waiting is waiting too. Recorded on an H200: 1.02 in an all-reduce whose peer is gone, 1.09 with 32
+blocks that poll the card's memory, 1.12 with 132, 1.04 of a card that is still warm from a prefill; 2.1 in an all-reduce at work."""
 FAR = 2.5
 """From so many times on it is work, where memory says nothing: a spin on GB10 was seen at 15 to 30 W, work at 45 to 90 W."""
 TRAFFIC_PERCENT = 5.0
@@ -75,10 +77,10 @@ class Node:
 
 def of_group(nodes: Sequence[Node]) -> Sign:
     """Working as soon as one node works; else known only where every node is."""
-    signs = {node.name: of_node(node) for node in nodes}
-    says = {sign.says for sign in signs.values()} or {Busy.UNKNOWN}
+    signs = [(node.name, of_node(node)) for node in nodes]
+    says = {sign.says for _, sign in signs} or {Busy.UNKNOWN}
     first = next(one for one in (Busy.WORKING, Busy.UNKNOWN, Busy.SPINNING, Busy.IDLE) if one in says)
-    return Sign(first, "; ".join(f"{name}: {sign.words}" for name, sign in signs.items() if sign.words))
+    return Sign(first, "; ".join(f"{name}: {sign.words}" for name, sign in signs if sign.words))
 
 
 def of_node(node: Node) -> Sign:

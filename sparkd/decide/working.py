@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sparkd.decide.busyness import Busy, Node, Sign, of_group
+from sparkd.decide.busyness import NEAR, Busy, Node, Sign, of_group
 from sparkd.decide.case import Case, duration
 from sparkd.model.decision import Planned, State, Watch
 from sparkd.model.effort import GpuLoad
@@ -15,7 +15,7 @@ IDLE_S = 20.0
 SAME = 0.02
 """A figure within this share of the one that is known teaches nothing: states are written to the disk when they change."""
 UPWARDS = 0.1
-"""Of the difference, for a higher figure: a look that fell into somebody's work must not count for much. A lower one counts whole."""
+"""Of the difference, for a higher figure: what a warm card draws more."""
 
 Told = tuple[tuple[str, str], ...]
 
@@ -149,6 +149,11 @@ def _waiting_power(node: Node) -> float | None:
 
 
 def _moved(known: float | None, power: float) -> float:
+    """A lower figure counts whole, a little higher one by a tenth, and one that is far higher not at all.
+
+    The first request to an idle engine may be a prefill of minutes, and until its first token vLLM says that none runs.
+    """
     if known is None or power < known * (1 - SAME):
         return round(power, 1)
-    return round(known + UPWARDS * (power - known), 1) if power > known * (1 + SAME) else known
+    warmer = known * (1 + SAME) < power <= known * NEAR
+    return round(known + UPWARDS * (power - known), 1) if warmer else known

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Deployment
 from sparkd.model.decision import ASK_ENGINE, ASK_LEFTOVERS, ASK_SOURCES, State
 from sparkd.model.machine import Boot, DockerUnit, Memory, Ping, Process, Socket
 from sparkd.model.snapshot import Container, EngineMetrics, EngineView, NodeView, Snapshot, Unknown
+
+from . import loads
 
 OWNER = "owner-1"
 LOAD_S = 40.0
@@ -89,12 +92,18 @@ class SimCluster:
     """Nobody asks: a head that lost its worker never notices (evidence 01)."""
     tokens: float = 0.0
     load_s: float = LOAD_S
-    saturated: bool = False
-    """Its clients are answered, and canaries wait behind them for longer than their deadline."""
     slow_page: bool = False
     """Its metrics come too late to be read."""
-    counted: float = 0.0
-    """Requests that its metrics say are running, whatever is."""
+    silent: bool = False
+    """The engine is well, and answers nothing for now: no token moves, whatever its nodes do."""
+    doing: dict[str, loads.Doing] = field(default_factory=dict)
+    """Node -> what it is seen to do; nothing is seen of others."""
+    looked: dict[str, float] = field(default_factory=dict)
+    """Node -> when it was last asked for that."""
+    saturated: bool = False
+    """Tokens flow, and a canary waits behind so many other requests that its time runs out."""
+    requests: float = 0.0
+    """What the engine says of requests that run, true or not."""
     nodes: dict[str, SimNode] = field(default_factory=dict)
     serial: int = 100
 
@@ -127,9 +136,14 @@ class SimCluster:
         ranks = [self.rank(rank) for rank in range(len(self.deployment.nodes))]
         return (
             self.fabric
+            and not self.silent
             and self.peers_up(head)
             and not any(one is not None and (one.frozen or one.wedged) for one in ranks)
         )
+
+    def replies(self, generation: int) -> bool:
+        """Would a canary be answered in its time?"""
+        return self.answers(generation) and not self.saturated
 
     def next_id(self) -> int:
         self.serial += 1
@@ -210,7 +224,17 @@ class SimCluster:
             images=({image: "sha" if node.image else None} if asks_sources else {}) if docker else no_docker,
             paths={one.source: "dir" if node.mount else "missing" for one in mounts} if asks_sources else {},
             leftovers={name: tuple(self._left(node))} if asks_left else {},
+            **self._load(node, state),
         )
+
+    def _load(self, node: SimNode, state: State) -> dict[str, Any]:
+        """Asked every 15 s while something is suspicious, else once a minute, as `observe/effort.py` does."""
+        rank, doing = next((one for one in node.containers if one.runs), None), self.doing.get(node.name)
+        pause = 15.0 if state.watch.suspicious else 60.0
+        if rank is None or doing is None or self.now - self.looked.get(node.name, 0.0) < pause:
+            return {}
+        self.looked[node.name] = self.now
+        return {"effort": loads.efforts(doing, rank.id, rank.pid), "gpu": loads.gpu(doing, rank.pid)}
 
     def _container(self, one: SimContainer) -> Container:
         name = f"sparkd-{self.deployment.name}-{one.rank}"
@@ -253,5 +277,5 @@ class SimCluster:
             return EngineView(health=503 if head.dead else None, stage="weights")
         if not self.idle and self.answers(state.generation):
             self.tokens += 10.0
-        metrics = EngineMetrics(self.counted, 0.0, self.tokens, self.tokens, 0.1)
+        metrics = EngineMetrics(self.requests, 0.0, self.tokens, self.tokens, 0.1)
         return EngineView(200, Unknown("late", self.now) if self.slow_page else metrics, stage="ready")

@@ -71,14 +71,13 @@ class SimHands:
         if failure is not None:
             return Outcome(action, False, now, failure.code, failure.code, failure.node)
         if isinstance(action, WarmUp | SendCanary):
-            ok = self.cluster.answers(action.generation) and not self.cluster.saturated
+            ok = self.cluster.replies(action.generation)
             return Outcome(action, True, now, value=Canary(action.generation, began, now, ok))
         return Outcome(action, True, now)
 
     def takes_s(self, action: Action) -> float:
         if isinstance(action, WarmUp | SendCanary):
-            quick = self.cluster.answers(action.generation) and not self.cluster.saturated
-            return 1.0 if quick else min(action.timeout_s, 60.0)
+            return 1.0 if self.cluster.replies(action.generation) else min(action.timeout_s, 60.0)
         return TAKES_S.get(type(action), 0.0)
 
     # ---------------------------------------------------------------------------------------------------------- deeds

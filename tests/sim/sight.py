@@ -46,6 +46,7 @@ class Sight:
 
 ON_CANARIES: dict[str, Callable[[Policy], float]] = {
     "stalled": lambda policy: policy.stalled_after,
+    "busy": lambda policy: policy.busy_after,
     "rank-stuck": lambda policy: policy.stuck_after,
     "fabric-silent": lambda policy: policy.silent_after,
     "worker-exception": lambda policy: policy.dead_after,

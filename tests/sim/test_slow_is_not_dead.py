@@ -60,16 +60,16 @@ def test_f17_a_stall_that_ends_well_is_left_alone(stall_s: int) -> None:
     assert head is not None
     with undisturbed(driver):
         for _ in range(3):
-            head.wedged, driver.cluster.counted = True, 4.0
+            head.wedged, driver.cluster.requests = True, 4.0
             driver.cycles(stall_s // 5)
-            head.wedged, driver.cluster.counted = False, 0.0
+            head.wedged, driver.cluster.requests = False, 0.0
             driver.cycles(30)
 
 
 def test_f14_a_saturated_engine_that_keeps_canaries_waiting_is_busy_and_not_dead() -> None:
     driver = serving()
     with undisturbed(driver):
-        driver.cluster.saturated, driver.cluster.counted = True, 64.0
+        driver.cluster.saturated, driver.cluster.requests = True, 64.0
         driver.cycles(720)
 
 
@@ -83,7 +83,7 @@ def test_a_page_of_metrics_that_is_always_late_proves_nothing() -> None:
 def test_requests_that_are_counted_for_ever_with_nobody_there_prove_nothing() -> None:
     driver = serving()
     with undisturbed(driver):
-        driver.cluster.counted, driver.cluster.idle = 1.0, True
+        driver.cluster.requests, driver.cluster.idle = 1.0, True
         driver.cycles(720)
 
 

@@ -121,7 +121,7 @@ def test_other_words_of_a_wish_may_be_unreadable() -> None:
 # ------------------------------------------------------------------------------------------------------------ clocks
 
 NO_TIMES = {
-    State: {"since_wall", "serving_since_wall"},
+    State: {"since_wall", "serving_since_wall", "waiting_w"},
     Watch: {"tokens"},
     Failure: {"wall", "outage_s"},
     Outage: {"began_wall", "ended_wall", "unread_s"},
