@@ -39,7 +39,17 @@ def followed(case: Case, watch: Watch) -> Watch:
         return watch
     worked = found.says is Busy.WORKING and watch.busy == Busy.WORKING
     at = case.now if worked else watch.worked_at
-    return replace(watch, busy=found.says.value, busy_said=found.words, worked_at=at)
+    said = "; ".join(part for part in (found.words, _engine_words(case)) if part)
+    return replace(watch, busy=found.says.value, busy_said=said, worked_at=at)
+
+
+def _engine_words(case: Case) -> str:
+    """Told, and no sign of anything: these read 0 through a real hang, and stay above it with nobody there. Its counters of prompt
+    and output tokens and its KV cache are: `evidence.progressed` clears every suspicion when one of them moves."""
+    metrics = case.view.metrics if case.view is not None else None
+    if not isinstance(metrics, EngineMetrics):
+        return ""
+    return f"the engine counts {metrics.running:.0f} requests that run and {metrics.waiting:.0f} that wait"
 
 
 def seen(case: Case) -> Sign | None:

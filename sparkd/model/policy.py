@@ -65,9 +65,9 @@ class Policy:
     suspect_after: Seconds = 180.0
     """Canaries fail and no token moves for this long: suspected, and said."""
     stalled_after: Seconds = 600.0
-    """Canaries fail and no token moves for this long: acted on."""
+    """Canaries fail, no token moves and no node is seen to work for this long: acted on."""
     busy_after: Seconds = 1800.0
-    """The same while the nodes' power draw or fabric says that they compute."""
+    """Canaries fail and no token moves for this long: acted on, although fabric, GPUs or compilers of a node are seen to work."""
     not_yet: Seconds = 600.0
     """For this long after a node's boot a missing mount, link, Docker or GPU is `not yet`, never a failure."""
     notice_after: Seconds = 60.0

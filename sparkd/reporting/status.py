@@ -90,6 +90,7 @@ def _common(
         "last_failure": _failure(state.failure) if state.failure else None,
         "outage": outage_list.as_json(name, state.outage, view.at) if state.outage else None,
         "last_outage": outage_list.as_json(name, state.last_outage, view.at) if state.last_outage else None,
+        "effort": _effort(view, state),
         "drift": {str(one): view.drift.get(name, {}).get(str(one), 0) for one in Severity},
         "checks": _checks(view, name, state),
         "ranks": ranks,
@@ -195,6 +196,19 @@ def _failure(failure: Failure) -> Json:
         "rank": failure.rank,
         "exit_code": failure.exit_code,
         "evidence": list(failure.evidence),
+    }
+
+
+def _effort(view: ClusterView, state: State) -> Json | None:
+    """What the nodes do while something is suspicious: a prefill and a spin look alike in everything else."""
+    watch = state.watch
+    if not watch.busy:
+        return None
+    return {
+        "says": watch.busy,
+        "text": watch.busy_said,
+        "worked_at": moment(view, watch.worked_at),
+        "waiting_w": dict(state.waiting_w),
     }
 
 

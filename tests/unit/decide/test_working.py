@@ -132,7 +132,7 @@ def test_f18_what_is_no_work_is_said_as_well() -> None:
     said = decide(before, looked(spins, effort=effort)).sentence
     assert said.endswith(
         "the first 5 min ago; whether a node works cannot be told: spark2: GPU 100 % 119 W (119 W when it waits) memory 0 %, "
-        "nothing on the fabric, rank 1 uses 1.0 cores"
+        "nothing on the fabric, rank 1 uses 1.0 cores; the engine counts 0 requests that run and 0 that wait"
     ), "of spark1 nothing was read"
     head = node("spark1", container(0), gpu=replace(spins, pids=(500,)), effort=efforts(owner=container(0).id))
     both_spin = looked(spins, effort=effort)

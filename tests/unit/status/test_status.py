@@ -26,6 +26,18 @@ def only(found: dict[str, Any]) -> dict[str, Any]:
     return one
 
 
+def test_f16_what_the_nodes_do_is_shown_while_something_is_suspicious() -> None:
+    busy = Watch(canary_failing_since=NOW - 700, canary_failures=5, busy="working", busy_said="x", worked_at=NOW - 15)
+    one = only(status(view(replace(SERVING, watch=busy, waiting_w=(("spark1", 119.0),)))))
+    assert one["effort"] == {
+        "says": "working",
+        "text": "x",
+        "worked_at": rfc3339(WALL - 15),
+        "waiting_w": {"spark1": 119.0},
+    }
+    assert only(status(view(SERVING)))["effort"] is None
+
+
 def states(found: dict[str, Any]) -> list[str]:
     return [rank["state"] for rank in only(found)["ranks"]]
 
