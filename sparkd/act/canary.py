@@ -9,10 +9,11 @@ from sparkd import http
 from sparkd.act.hands import ActionFailed, Hands
 from sparkd.base import clock
 from sparkd.engines import ENGINES, base_url
-from sparkd.model.action import SendCanary, WarmUp
+from sparkd.model.action import AskSanity, SendCanary, WarmUp
 from sparkd.model.config import Deployment
 from sparkd.model.failure_code import FailureCode
 from sparkd.model.rate import rate
+from sparkd.model.sanity import CONTINUED, LONGEST, QUESTION, TOKENS, Said
 from sparkd.model.snapshot import Canary
 
 CANARY_PROMPT = "ping"
@@ -28,6 +29,12 @@ async def warm_up(hands: Hands, action: WarmUp) -> Canary:
 
 async def canary(hands: Hands, action: SendCanary) -> Canary:
     return await _complete(hands, action.generation, CANARY_PROMPT, 1, action.timeout_s)
+
+
+async def ask_sanity(hands: Hands, action: AskSanity) -> Canary:
+    """The fixed question, with its answer: a canary of some more tokens."""
+    question = CONTINUED if hands.deployment.warmup.api == "completions" else QUESTION
+    return await _complete(hands, action.generation, question, TOKENS, action.timeout_s, said=True)
 
 
 async def measure(hands: Hands, generation: int, timeout_s: float) -> Canary:
@@ -48,6 +55,7 @@ async def _complete(
     timeout_s: float,
     expect: Mapping[str, Any] | None = None,
     whole: bool = False,
+    said: bool = False,
 ) -> Canary:
     """A completion that fails or is late is a result, not an error: the decision weighs it."""
     path, body = ENGINES[hands.deployment.engine].completion(hands.deployment, prompt, max_tokens, whole)
@@ -66,6 +74,7 @@ async def _complete(
         first_token_s=done.first_token_s,
         tokens_per_second=found,
         kind="key" if refused else done.kind,
+        said=Said(done.text[:LONGEST], done.reasoning[:LONGEST], done.cut) if said else None,
     )
 
 

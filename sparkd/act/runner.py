@@ -13,6 +13,7 @@ from sparkd.base.errors import SparkdError
 from sparkd.base.redact import Redactor
 from sparkd.model.action import (
     Action,
+    AskSanity,
     CaptureEvidence,
     CleanNodes,
     KillProcesses,
@@ -36,6 +37,7 @@ DEEDS: dict[type[Any], tuple[Deed, Callable[[Any], float]]] = {
     StartRanks: (containers.start, lambda action: 90.0),
     WarmUp: (canary.warm_up, lambda action: action.timeout_s + 5.0),
     SendCanary: (canary.canary, lambda action: action.timeout_s + 5.0),
+    AskSanity: (canary.ask_sanity, lambda action: action.timeout_s + 5.0),
 }
 """Action -> what does it, and how long it may take in seconds."""
 
@@ -53,7 +55,7 @@ async def perform(hands: Hands, action: Action) -> Outcome:
 def _says_something(outcome: Outcome) -> bool:
     """Text from outside. Of a canary every five seconds that was answered nothing is kept."""
     value = outcome.value
-    said = value.why if isinstance(value, Canary) else value
+    said = value.why or value.said if isinstance(value, Canary) else value
     return bool(outcome.error or said)
 
 
@@ -98,4 +100,5 @@ WORDS: dict[type[Any], Callable[[Any], str]] = {
     StartRanks: lambda action: f"start rank {', '.join(map(str, action.ranks))} as generation {action.generation}",
     WarmUp: lambda action: f"warm up generation {action.generation}",
     SendCanary: lambda action: f"canary to generation {action.generation}",
+    AskSanity: lambda action: f"fixed question to generation {action.generation}",
 }

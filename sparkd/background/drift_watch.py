@@ -16,7 +16,7 @@ from sparkd.background.engine_port import EnginePort
 from sparkd.background.engine_words import EngineWords
 from sparkd.background.known_good_store import NotRead, Record, Store
 from sparkd.background.parser_interview import Asking, beside
-from sparkd.background.recording import Recording
+from sparkd.background.recording import Recording, answered
 from sparkd.background.speed import slower
 from sparkd.base import clock, files
 from sparkd.base.errors import SparkdError
@@ -32,6 +32,7 @@ from sparkd.fleet.ledger import Ledger
 from sparkd.journal import Journal
 from sparkd.model.config import Deployment
 from sparkd.model.decision import ASK_ENGINE, Phase
+from sparkd.model.sanity import Known
 from sparkd.model.snapshot import Canary, Snapshot, Unknown
 from sparkd.observe.survey import Surveyor
 
@@ -84,7 +85,16 @@ class DriftWatch:
         for name, state in self.ledger.states.items():
             newest = await self.store.newest(name)
             if newest > state.highest:
-                self.ledger.states[name] = replace(state, highest=newest)
+                self.ledger.states[name] = state = replace(state, highest=newest)
+            if newest and state.sanity.known is None and (known := await self._known_answer(name)) is not None:
+                self.ledger.states[name] = replace(state, sanity=replace(state.sanity, known=known))
+
+    async def _known_answer(self, name: str) -> Known | None:
+        """By its record: a journal that was lost does not know what it answered when all was well."""
+        try:
+            return answered(await self.store.reference(name))
+        except NotRead:
+            return None  # said when a record is asked for
 
     # ----------------------------------------------------------------------------------------------------- beside the loop
 

@@ -53,6 +53,8 @@ class Record:
     pinned: bool = False
     """A person has blessed it: it is what everything is compared with, until another is."""
     measured: Mapping[str, Any] = field(default_factory=dict)
+    answer: Mapping[str, str] = field(default_factory=dict)
+    """What it answered to the fixed question: `text`, and `at` (RFC 3339). Empty where it was not asked."""
     side: Side
 
     @property
@@ -61,7 +63,8 @@ class Record:
 
     def as_json(self) -> dict[str, Any]:
         about = {key: getattr(self, key) for key in ("deployment", "generation", "recorded", "note", "pinned")}
-        return {**about, "measured": dict(self.measured), "ranks": len(self.side.ranks)}
+        said = {"measured": dict(self.measured), "answer": dict(self.answer) or None}
+        return {**about, **said, "ranks": len(self.side.ranks)}
 
 
 @dataclass(slots=True)
@@ -194,6 +197,7 @@ def _yaml(record: Record) -> str:
         **({"note": record.note} if record.note else {}),
         **({"pinned": True} if record.pinned else {}),
         **({"measured": dict(record.measured)} if record.measured else {}),
+        **({"answer": dict(record.answer)} if record.answer else {}),
     }
     return as_yaml(replace(record.side, label=f"{record.deployment}, generation {record.generation}"), about)
 
@@ -206,7 +210,7 @@ def _record(deployment: str, generation: int, values: Any, tables: Tables) -> Re
         side = from_plain(values, f"{KIND} {generation}", tables)
     except ValueError as error:
         return str(error)
-    measured = values.get("measured")
+    measured, answer = values.get("measured"), values.get("answer")
     return Record(
         deployment=deployment,
         generation=generation,
@@ -214,6 +218,7 @@ def _record(deployment: str, generation: int, values: Any, tables: Tables) -> Re
         note=None if values.get("note") is None else str(values["note"]),
         pinned=values.get("pinned") is True,
         measured=measured if isinstance(measured, dict) else {},
+        answer={str(key): str(value) for key, value in answer.items()} if isinstance(answer, dict) else {},
         side=side,
     )
 

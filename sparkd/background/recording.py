@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -12,12 +13,14 @@ import structlog
 from sparkd.background.known_good_store import MAX_FILE_BYTES, Record, Store
 from sparkd.background.speed import ACCEPTANCE, FIRST, RATE, Sample, accepted
 from sparkd.base import clock, files
+from sparkd.base.one_line import clause
 from sparkd.base.redact import Redactor
 from sparkd.comparing.seen import Seen
 from sparkd.comparing.sides import unread_clauses
 from sparkd.model.action import SendCanary, WarmUp
 from sparkd.model.config import Deployment
 from sparkd.model.decision import Phase, State
+from sparkd.model.sanity import Known
 from sparkd.model.snapshot import Canary, EngineMetrics, Snapshot
 from sparkd.model.words import rfc3339
 
@@ -133,7 +136,8 @@ class Recording:
         """Has this generation answered for long enough, with nothing against it, and was it not recorded yet?"""
         since = state.serving_since
         unseen = state.watch.gap_until is not None  # ten minutes without a look are no ten minutes of answering
-        if state.phase is not Phase.SERVE or since is None or state.watch.suspicious or unseen:
+        doubted = state.watch.suspicious or unseen or state.sanity.bad > 0
+        if state.phase is not Phase.SERVE or since is None or doubted:
             return False
         waited = clock.now() - self._tried.get(deployment.name, -AGAIN_S) >= AGAIN_S
         return waited and self._lasted(deployment, since) and self._done.get(deployment.name) != state.generation
@@ -150,7 +154,7 @@ class Recording:
             self._done[name] = state.generation
         elif seen.whole:
             try:
-                await self.keep(deployment, state.generation, seen, wanted)
+                await self.keep(deployment, state.generation, seen, wanted, answer=state.sanity.known)
             except OSError as error:
                 log.warning("known-good not recorded", deployment=name, why=str(error))
 
@@ -162,8 +166,10 @@ class Recording:
         wanted: Deployment,
         note: str | None = None,
         pinned: bool = False,
+        answer: Known | None = None,
     ) -> Record:
-        """Write the record. Raises OSError and NotRead."""
+        """Write the record. `answer` is kept where this generation gave it. Raises OSError and NotRead."""
+        own = answer is not None and answer.generation == generation
         record = Record(
             deployment=deployment.name,
             generation=generation,
@@ -171,6 +177,7 @@ class Recording:
             note=note,
             pinned=pinned,
             measured=self.figures(deployment.name, generation),
+            answer={"text": answer.text, "at": rfc3339(answer.wall)} if answer is not None and own else {},
             side=seen.side,
         )
         source = await files.aside(partial(_source, deployment, wanted))
@@ -191,6 +198,17 @@ def _source(running: Deployment, wanted: Deployment) -> str | None:
     except (OSError, UnicodeDecodeError):
         return None  # not for us to read, or just being replaced: a record without it is a record too
     return text if Redactor.of(running)(text) == text else None
+
+
+def answered(record: Record | None) -> Known | None:
+    """What the fixed question was answered with then; None for a record without an answer, or with one that is none."""
+    if record is None or not record.answer.get("text"):
+        return None
+    try:
+        at = datetime.fromisoformat(record.answer.get("at", "")).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return Known(clause(record.answer["text"]), at, record.generation)
 
 
 def _rounded(value: float | None) -> float | None:

@@ -35,7 +35,10 @@ class Redactor(Hiding):
         """What came of an action, in words that an engine, Docker or a node may have put a secret into."""
         value = outcome.value
         if isinstance(value, Canary):
-            value = replace(value, why=self.text(value.why))
+            said = value.said
+            if said is not None:
+                said = replace(said, text=self.text(said.text), reasoning=self.text(said.reasoning))
+            value = replace(value, why=self.text(value.why), said=said)
         elif isinstance(value, dict | list | tuple | str):
             value = self.tree(value)
         return replace(outcome, error=self.text(outcome.error), value=value)

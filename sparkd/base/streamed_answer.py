@@ -32,6 +32,8 @@ class Completion:
     seconds: float = 0.0
     reasoning: str = ""
     kind: Failing = ""
+    cut: bool = False
+    """It ended because all the tokens that were asked for were used."""
 
 
 @dataclass(slots=True)
@@ -44,6 +46,7 @@ class Answer:
     chunks: int = 0
     counted: int | None = None
     first: float | None = None
+    cut: bool = False
 
     def take(self, data: str) -> str:
         """Add one chunk; returns why the stream has failed, or nothing."""
@@ -71,6 +74,7 @@ class Answer:
         self.text.append(text)
         self.reasoning.append(reasoning)
         self.chunks += bool(text or reasoning)
+        self.cut = self.cut or choice.get("finish_reason") == "length"
         if self.first is None and (text or reasoning or choice.get("finish_reason")):
             self.first = anyio.current_time() - self.started
 
@@ -103,6 +107,7 @@ class Answer:
             seconds=anyio.current_time() - self.started,
             reasoning="".join(self.reasoning),
             kind=kind,
+            cut=self.cut,
         )
 
 

@@ -156,7 +156,7 @@ class Drifts:
         """The record, and what of the ranks could not be read and is not in it."""
         name, ledger = self.name, self.drift_watch.ledger
         state, running = ledger.states[name], ledger.running(name)
-        if state.phase is not Phase.SERVE or state.watch.alarmed:
+        if state.phase is not Phase.SERVE or state.watch.alarmed or state.nonsense:
             fix = f"bless an earlier one: sparkd ctl known-good list {name}"
             raise Conflict(f"{name} does not serve well now: {state.sentence or state.phase}", fix)
         seen = live(await self.drift_watch.scene(running, await self._seen()))
@@ -164,7 +164,9 @@ class Drifts:
             unread = "; ".join(f"{node}: {why}" for node, why in seen.unread.items()) or "not all of its ranks run"
             raise Conflict(f"{name} cannot be read whole now ({unread})", "ask again in a moment")
         keep = self.drift_watch.recording.keep
-        record = await self._kept(keep(running, state.generation, seen, self._wanted, note or None, pinned=True))
+        known = state.sanity.known
+        kept = keep(running, state.generation, seen, self._wanted, note or None, pinned=True, answer=known)
+        record = await self._kept(kept)
         return record, list(unread_clauses(seen))
 
     async def _record(self, generation: int) -> Record:

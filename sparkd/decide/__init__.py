@@ -23,6 +23,8 @@ where_to_ask  on which node an engine may be asked for its parser now
 
 What serves
 evidence      whether it still serves: each kind of evidence with its own clock and limit
+sanity        whether the fixed question is due, what its answer says, and what follows from nonsense
+nonsense      whether an answer to it makes sense
 doubts        which ranks and peers speak against it, in words
 working       since when nothing is answered although a node works, and what a node draws while its ranks wait
 busyness      whether a node works for its ranks or only waits, from two looks at it

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sparkd.decide import evidence as health
-from sparkd.decide import launching, outages, serving, standing, starting
+from sparkd.decide import launching, outages, sanity, serving, standing, starting
 from sparkd.decide.case import Case, decide
 from sparkd.decide.group import gather
 from sparkd.decide.teardown import in_flight
@@ -51,6 +51,7 @@ def step(
     state = _nothing_to_release(absorb(state, snapshot, deployment.name), intent)
     state = replace(state, looked_at=now)
     running = as_started(state.started, deployment)
+    state = sanity.heard(state, snapshot, running, now)
     group = gather(running, state, snapshot, intent)
     state = replace(state, highest=max(state.highest, group.newest))
     case = Case(running, state, snapshot, intent, policy, now, group, ENGINES[running.engine], deployment, late)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from sparkd.decide import sanity
 from sparkd.decide.case import Case, duration, names
 from sparkd.decide.group import shutting_down
 from sparkd.decide.loss import proven_gone
@@ -66,6 +67,9 @@ def _seen(case: Case, decision: Decision) -> Seen | None:
     failing = state.watch.canary_failing_since
     if state.watch.not_answering and failing is not None:
         return Seen(False, failing, "not-answering", "requests go without an answer")
+    if state.nonsense:
+        since = state.sanity.since
+        return Seen(False, case.now if since is None else since, sanity.CODE, sanity.words(state))
     answered = _answered_at(state.watch)
     return Seen(True, answered) if answered is not None else None
 

@@ -64,6 +64,12 @@ def _held(policy: Policy) -> str:
     return f"it is read again every {duration(policy.hold_recheck)}, and supervision goes on when it is right"
 
 
+def _on_nonsense(policy: Policy) -> str:
+    once = policy.on_nonsense == "restart-once"
+    follows = "the group is started anew once" if once else "nothing is restarted"
+    return f"two answers in a row to one fixed question made no sense: it counts as not serving, and {follows}"
+
+
 RULES: dict[str, Rule] = {
     "node-unknown": Rule(1, "nothing is started or stopped while a node of the group cannot be read"),
     "node-lost": Rule(1, "a node declared lost takes part again once it can be read, and what runs there goes first"),
@@ -93,6 +99,7 @@ RULES: dict[str, Rule] = {
     "loading": Rule(10, "a start has its own time, and until that is up nothing counts as a failure"),
     "serving": Rule(None, "serving means that every rank runs, and tokens move or a canary answers"),
     "not-answering": Rule(None, "two canaries in a row failed: it is said at once, whatever may be done about it"),
+    "nonsense": Rule(None, _on_nonsense),
     "suspect": Rule(None, "each kind of evidence has its own clock, and none has run out yet"),
     "healed": Rule(7, "the fact is right again"),
     "budget-pause": Rule(6, _paused_by_budget),

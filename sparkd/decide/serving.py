@@ -1,10 +1,11 @@
-"""Serving: nothing to do, a canary to send, or the end of this generation."""
+"""Serving: nothing to do, a canary to send or the fixed question to ask, or the end of this generation."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from sparkd.decide import budget
+from sparkd.decide import budget, sanity
 from sparkd.decide import evidence as health
 from sparkd.decide.case import Case, decide, duration, unread_words
 from sparkd.decide.classify import Kind
@@ -13,7 +14,7 @@ from sparkd.decide.failing import fail
 from sparkd.decide.loss import loss, proven_gone
 from sparkd.decide.teardown import clear_stale
 from sparkd.decide.working import effort_words, learned, planned, told
-from sparkd.model.action import SendCanary
+from sparkd.model.action import Action, AskSanity, SendCanary
 from sparkd.model.decision import Decision, FailureClass, State, Watch
 
 
@@ -34,16 +35,23 @@ def serve(case: Case) -> Decision:
         text = f"{evidence.text}, for {duration(case.now - since)} ({canary_words(watch)})"
         down, seen = _not_answering_since(watch, since), (*details(case), *effort_words(watch))
         return fail(case, kind, text, cause=evidence.cause, evidence=seen, since=down)
-    canary = _canary(case, watch)
-    stale = _clear_stale(case, watch, canary)
+    case = sanity.allowed(case)
+    return sanity.restart(case) or _going_on(case, watch, events)
+
+
+def _going_on(case: Case, watch: Watch, events: Iterable[tuple[str, str]]) -> Decision:
+    """Nothing ends this generation: what is said of it, and what it is asked."""
+    asked: list[Action] = [*sanity.due(case, watch)] or [*_canary(case, watch)]
+    stale = _clear_stale(case, watch, asked)
     for said, code, holds in (
-        ("not answering", "not-answering", watch.not_answering),
-        ("not sure that it serves", "suspect", suspect(case, watch)),
+        (f"not answering: {doubts(case, watch)}", "not-answering", watch.not_answering),
+        (sanity.words(case.state), sanity.CODE, case.state.nonsense),
+        (f"not sure that it serves: {doubts(case, watch)}", "suspect", suspect(case, watch)),
     ):
         if holds:
-            actions, at = canary or (stale.actions if stale else ()), planned(case, watch)
-            return decide(case.state, f"{said}: {doubts(case, watch)}", code, actions, at, events)
-    return stale or decide(case.state, f"serving (generation {case.state.generation})", "serving", canary)
+            actions, at = asked or (stale.actions if stale else ()), planned(case, watch)
+            return decide(case.state, said, code, actions, at, (*events, *sanity.events(case)))
+    return stale or decide(case.state, f"serving (generation {case.state.generation})", "serving", asked)
 
 
 def _half_blind(case: Case) -> Decision:
@@ -56,21 +64,26 @@ def _half_blind(case: Case) -> Decision:
         said = f"not serving: rank {gone[0]} on {case.node_of(gone[0])} is gone; {unread_words(case)}"
     elif watch.not_answering:
         said, code = f"not answering: {doubts(case, watch)}; {unread_words(case)}", "not-answering"
+    elif state.nonsense:
+        said, code = f"{sanity.words(state)}; {unread_words(case)}", sanity.CODE
     elif suspect(case, watch):
         said = f"{said}; {doubts(case, watch)}"
     # Also with the head's node unread: its engine is asked over another way, and an answer is all there is to know then.
     actions = _canary(case, watch) if case.node_of(0) not in case.group.lost and 0 not in gone else []
-    return decide(state, f"{said}; nothing is started or stopped until it can be read", code, actions)
+    events = sanity.events(replace(case, state=state))
+    return decide(state, f"{said}; nothing is started or stopped until it can be read", code, actions, events=events)
 
 
 def _canary(case: Case, watch: Watch) -> list[SendCanary]:
-    due = health.canary_due(case, watch)
+    """None while the fixed question is on its way, which is a canary too: another would take its place."""
+    asked = isinstance(case.snapshot.busy.get(case.deployment.name), AskSanity)
+    due = not asked and health.canary_due(case, watch)
     return [SendCanary(case.state.generation, case.policy.canary_timeout)] if due else []
 
 
-def _clear_stale(case: Case, watch: Watch, canary: list[SendCanary]) -> Decision | None:
+def _clear_stale(case: Case, watch: Watch, asked: list[Action]) -> Decision | None:
     """Only while nothing is asked and nothing is wrong: one that cannot be removed would keep canaries from being sent."""
-    asks = bool(canary) or case.deployment.name in case.snapshot.busy
+    asks = bool(asked) or case.deployment.name in case.snapshot.busy
     return None if asks or watch.canary_failing_since is not None else clear_stale(case)
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import click
 
 FAULT_NAMES = (
-    *("kill-worker", "kill-head", "kill-sparkd", "oom", "freeze", "hang", "error-chunk", "slow-start", "die-starting"),
-    *("port-taken", "exit127", "drift", "heal"),
+    *("kill-worker", "kill-head", "kill-sparkd", "oom", "freeze", "hang", "error-chunk", "nonsense", "slow-start"),
+    *("die-starting", "port-taken", "exit127", "drift", "heal"),
 )
 INTERRUPTED = 130
 
@@ -52,6 +52,7 @@ def fault(context: click.Context, name: str) -> None:
     freeze        the worker hangs; all processes live, /health is green
     hang          requests are accepted and never answered
     error-chunk   answers break off under HTTP status 200
+    nonsense      answers make no sense, with every light green
     slow-start    a start takes 15 s instead of two: sparkd waits
     die-starting  the worker ends while it loads: vLLM's head would wait
     port-taken    another program holds the API's port

@@ -177,6 +177,16 @@ FAULTS: dict[str, Fault] = {
         _control(restart=True, error_chunk=True),
         _warm_up_failed,
     ),
+    "nonsense": Fault(
+        "every answer is one token repeated; /health is green, tokens move, canaries are answered in time.",
+        "sparkd asks an idle engine one fixed question now and then (every few seconds here, every hour with the real "
+        "clocks). The answer makes no sense, nor does the next: it counts as not serving, and the answer is told beside "
+        "the last one that made sense. Nothing is restarted. The fault is taken away, and with the next answer that "
+        "makes sense it is over. In the end it serves again, still as the same generation.",
+        _control(nonsense=True),
+        _kind("nonsense"),
+        ends=("recovered",),
+    ),
     "slow-start": Fault(
         f"the group is restarted, and its start takes {SLOW_START_S:.0f} s instead of two.",
         "nothing but waiting: slow is not dead. sparkd shows the stage and starts nothing twice; a start has its own "

@@ -136,6 +136,7 @@ POLICY = Policy(
     hold_recheck=3.0,
     resource_retries=(2.0, 4.0, 8.0),
     canary_timeout=3.0,
+    sanity_every=6.0,
     node_deadline=3.0,
 )
 """The real rules with short clocks: nobody watches a demo for the ten minutes that an engine may be silent."""

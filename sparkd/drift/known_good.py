@@ -1,7 +1,7 @@
 """The record of a configuration that worked <-> a side of a comparison.
 
 A YAML file made to be read and to be kept in git: keys in order, one value a line, no secret in it. `schema: 1`,
-`kind: known-good`, what is known of that time (deployment, generation, recorded, note, measured), and `ranks`.
+`kind: known-good`, what is known of that time (deployment, generation, recorded, note, measured, answer), and `ranks`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from sparkd.engines import FIRST
 from sparkd.engines.tables import SHIPPED, Tables
 
 KIND = "known-good"
-_ABOUT = ("deployment", "generation", "recorded", "note", "pinned", "measured")
+_ABOUT = ("deployment", "generation", "recorded", "note", "pinned", "measured", "answer")
 _FIELDS = {field.name for field in fields(RankForm)}
 _MAPPINGS = ("flags", "env", "container", "mounts", "unit", "files", "host", "says")
 _TEXTS = ("node", "engine", "model", "image", "image_id")
 
 
 def as_yaml(side: Side, about: Mapping[str, Any]) -> str:
-    """The file of a side. `about` may hold deployment, generation, recorded (RFC 3339), note, pinned, measured (rates)."""
+    """The file of a side. `about` may hold deployment, generation, recorded (RFC 3339), note, pinned, measured (rates),
+    answer (to the fixed question)."""
     veil = Veil.of(side.ranks)
     record = {
         "schema": 1,

@@ -10,11 +10,13 @@ from typing import Any
 from sparkd.base import clock
 from sparkd.model.decision import State
 from sparkd.model.outage import Outage
+from sparkd.model.sanity import Sanity
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 STATE_TIMES = ("since", "retry_at", "started_at", "serving_since", "looked_at")
 OUTAGE_TIMES = ("began", "ended", "unread_since")
+SANITY_TIMES = ("asked_at", "since")
 WATCH_TIMES = (
     "tokens_at",
     "canary_at",
@@ -81,7 +83,13 @@ def shifted(state: State, by_s: float) -> State:
         outage=_outage(state.outage, by_s),
         last_outage=_outage(state.last_outage, by_s),
         watch=replace(state.watch, **clocks),
+        sanity=_sanity(state.sanity, by_s),
     )
+
+
+def _sanity(sanity: Sanity, by_s: float) -> Sanity:
+    times: dict[str, Any] = {name: _moved(getattr(sanity, name), by_s) for name in SANITY_TIMES}
+    return replace(sanity, **times)
 
 
 def _outage(outage: Outage | None, by_s: float) -> Outage | None:

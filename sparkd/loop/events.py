@@ -10,7 +10,7 @@ from sparkd.act.runner import describe, result
 from sparkd.base import clock
 from sparkd.fleet.ledger import durable
 from sparkd.journal import Event, Journal
-from sparkd.model.action import SendCanary
+from sparkd.model.action import AskSanity, SendCanary
 from sparkd.model.decision import Intent, State
 from sparkd.model.snapshot import Canary, Outcome
 from sparkd.model.view import stage_seconds
@@ -79,6 +79,8 @@ class Chronicle:
     async def ended(self, name: str, state: State, intent: Intent, started_at: float, outcome: Outcome) -> None:
         """Journal how an action ended. A canary that was answered is no news."""
         canary = outcome.value
+        if isinstance(outcome.action, AskSanity) and isinstance(canary, Canary) and canary.ok:
+            return  # what it was worth is decided, and told, with the next look
         if isinstance(canary, Canary):
             self.counters.canary(name, canary.ended_at - canary.sent_at, canary.tokens_per_second)
             if isinstance(outcome.action, SendCanary) and canary.ok:

@@ -94,7 +94,25 @@ class SendCanary:
     timeout_s: float
 
 
-Action = CaptureEvidence | StopRanks | RemoveRanks | KillProcesses | CleanNodes | StartRanks | WarmUp | SendCanary
+@dataclass(frozen=True, slots=True)
+class AskSanity:
+    """The fixed question, streamed: is what the engine answers sense?"""
 
-INTERRUPTIBLE = (WarmUp, SendCanary)
+    generation: int
+    timeout_s: float
+
+
+Action = (
+    CaptureEvidence
+    | StopRanks
+    | RemoveRanks
+    | KillProcesses
+    | CleanNodes
+    | StartRanks
+    | WarmUp
+    | SendCanary
+    | AskSanity
+)
+
+INTERRUPTIBLE = (WarmUp, SendCanary, AskSanity)
 """Actions that change nothing on any node: a decision to do something else cancels them."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sparkd.model.action import Action
 from sparkd.model.config import Deployment
 from sparkd.model.outage import Outage
+from sparkd.model.sanity import ROW, Sanity
 
 
 class Phase(StrEnum):
@@ -237,6 +238,12 @@ class State:
     """Node -> id of the image that the last generation was started from: a tag may be moved to another one."""
     warm_digest: str = ""
     """Digest of the last deployment file that served: its caches are warm."""
+    sanity: Sanity = field(default_factory=Sanity)
+
+    @property
+    def nonsense(self) -> bool:
+        """This generation answered the fixed question with nonsense, twice in a row, and has not made sense since."""
+        return self.sanity.generation == self.generation and self.sanity.bad >= ROW
 
 
 @dataclass(frozen=True, slots=True)

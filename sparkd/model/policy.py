@@ -78,6 +78,11 @@ class Policy:
     """Pauses before the tries after a resource (memory, a port) was missing; then held."""
     canary_timeout: Seconds = 60.0
     """One canary may take this long before it counts as failed (vLLM answers one token in well under a second, queues included)."""
+    sanity_every: Seconds = 3600.0
+    """An idle engine is asked one fixed question this often, and after its warm-up, to see whether its answers make sense."""
+    on_nonsense: str = "tell"
+    """What follows when they do not, twice in a row: `tell`, it counts as not serving and a person is told; `restart-once`, the
+    group is started anew first, once until an answer makes sense again."""
     node_deadline: Seconds = 4.0
     """One look at one node may take this long; a mute node costs the loop no more than that."""
 
@@ -106,3 +111,5 @@ class Health:
 
     canary_after: Seconds = 120.0
     """Without a moving token for this long, one canary request of one token is sent."""
+    sanity: bool = True
+    """Whether its answers are judged; `false` for base models that follow no instruction, and for embeddings."""

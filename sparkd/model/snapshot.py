@@ -14,6 +14,7 @@ from sparkd.model.failure_code import FailureCode
 from sparkd.model.log_finding import LogFinding
 from sparkd.model.machine import Boot, DockerUnit, EngineProcess, Holders, Memory, Ping, Process, ShmSegment, Socket
 from sparkd.model.rank import unit_name
+from sparkd.model.sanity import Said
 
 DOCKER_STOPPED = "docker-stopped"
 """Code of an Unknown: Docker was not seen running there."""
@@ -160,6 +161,8 @@ class Canary:
     kind: Literal["", "late", "key", "error"] = ""
     """Of a failure: no answer within the deadline of our own running time; the engine wants another key than we have; or what it
     answers is an error, or no answer."""
+    said: Said | None = None
+    """The answer itself, of a question that is asked for it."""
 
 
 @dataclass(frozen=True, slots=True)

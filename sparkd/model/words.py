@@ -148,6 +148,8 @@ def _trouble(deployment: Json, at: str) -> str:
         return _starting(deployment, since)
     if phase == "adopting":
         return f"{name} is being looked at; nothing is changed until it is clear what runs."
+    if phase == "serve" and deployment["reason"] == "nonsense":
+        return f"{name} is NOT serving{since}: it {stopped(deployment['sentence'])}"
     if phase == "serve":
         return f"{name} is NOT answering{since}: {stopped(deployment['sentence'].removeprefix('not answering: '))}"
     return f"{name} is NOT serving{since}: {stopped(deployment['sentence'])}{_next(deployment, at)}"

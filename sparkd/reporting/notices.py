@@ -33,6 +33,7 @@ Send = Callable[[bytes], Awaitable[None]]
 
 ASKED = ("operator", "config")
 """Causes of a start that a person wanted: what stops for it is not down."""
+NONSENSE_FIX = "sparkd ctl drift {0} says what differs from when it made sense; sparkd ctl restart {0} starts it anew"
 WINDOW_FULL = "budget-pause"
 """The reason of a deployment that has used up its automatic starts for now."""
 
@@ -93,7 +94,8 @@ def _deployment(was: Json | None, now: Json, after: Json) -> Iterator[Notificati
         cause = (
             {"cls": failure["class"], "signature": failure["signature"]} if failure else {"signature": now["reason"]}
         )
-        yield note(kind="down", sentence=stopped(f"{now['name']} does not serve: {text}"), **cause)
+        fix = NONSENSE_FIX.format(now["name"]) if cause["signature"] == "nonsense" else None
+        yield note(kind="down", sentence=stopped(f"{now['name']} does not serve: {text}"), fix=fix, **cause)
     if was is not None and is_down(was) and now["serving"]:
         outage = _outage_s(was, now)
         lasted = f" after {duration(outage)}" if outage is not None else ""

@@ -15,6 +15,7 @@ from sparkd.model.view import ClusterView, Pending, eta_s, stage_seconds
 from sparkd.model.words import STARTING, awaited, headline, reasoned, rfc3339
 from sparkd.reporting import config_changes, outage_list
 from sparkd.reporting.rank_status import BRINGING_UP, NOT_LOOKED, moment, rank_status, seen
+from sparkd.reporting.sanity_status import sanity_status
 
 Json = dict[str, Any]
 
@@ -99,6 +100,7 @@ def _common(
         "serving_since": _serving_since(view, state) if serving else None,
         "down_since": None if serving else moment(view, down_since),
         "canary": _canary(view, name, state),
+        "sanity": sanity_status(state),
         "problems": [],
         "file": deployment.file,
     }
@@ -162,7 +164,7 @@ def _serving(state: State, ranks: list[Json]) -> bool:
     serves = state.phase is Phase.SERVE or (state.phase is Phase.PAUSED and state.before is Phase.SERVE)
     down = state.outage is not None and not state.outage.unread_only
     gone = any(rank["state"] in GONE for rank in ranks)
-    return serves and not (state.watch.not_answering or down or gone)
+    return serves and not (state.watch.not_answering or state.nonsense or down or gone)
 
 
 def _serving_since(view: ClusterView, state: State) -> str | None:

@@ -21,6 +21,7 @@ MOST = 1_000_000_000
 CHECK_LEVELS = ("off", "warn", "fail")
 WORDS: dict[Path, tuple[str, ...]] = {
     ("policy", "drift"): ("off", "warn", "refuse"),
+    ("policy", "on_nonsense"): ("tell", "restart-once"),
     ("cleanup", "remove_strays"): ("own", "holders", "never"),
     ("hardware",): ("gb10", "gpu", "cpu"),
     ("warmup", "api"): ("chat", "completions"),
@@ -112,7 +113,8 @@ def _number(path: Path, value: float) -> Iterator[Fault]:
 
 
 def policy(path: Path, value: Policy) -> Iterator[Fault]:
-    yield from word((*path, "drift"), value.drift)
+    for key in ("drift", "on_nonsense"):
+        yield from word((*path, key), getattr(value, key))
     for sooner, later in _DURATION_PAIRS:
         first, second = getattr(value, sooner), getattr(value, later)
         if first > second > 0:

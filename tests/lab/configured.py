@@ -42,7 +42,7 @@ args:
   max-num-seqs: 4
   gpu-memory-utilization: 0.1
   tensor-parallel-size: {size}
-health: {{canary_after: {canary_after}}}
+health: {{canary_after: {canary_after}, sanity: {sanity}}}
 stop: {{grace: {grace}}}
 start: {{timeout: 300, warm_timeout: 300}}
 """
@@ -97,6 +97,7 @@ def deployment(
         "model": MODEL,
         "env": REAL_ENV if real else FAST_ENV,
         "canary_after": 30 if real else 6,
+        "sanity": "false" if real else "true",  # the weights of the real one are random
         "grace": 15 if real else 5,
         **changes,
     }

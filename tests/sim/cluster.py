@@ -104,6 +104,8 @@ class SimCluster:
     """Tokens flow, and a canary waits behind so many other requests that its time runs out."""
     requests: float = 0.0
     """What the engine says of requests that run, true or not."""
+    says: str = "lantern 4729 copper. Paris."
+    """What it answers to the fixed question."""
     nodes: dict[str, SimNode] = field(default_factory=dict)
     serial: int = 100
 

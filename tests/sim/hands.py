@@ -8,6 +8,7 @@ from typing import Any
 
 from sparkd.model.action import (
     Action,
+    AskSanity,
     CaptureEvidence,
     CleanNodes,
     KillProcesses,
@@ -18,6 +19,7 @@ from sparkd.model.action import (
     WarmUp,
 )
 from sparkd.model.failure_code import FailureCode
+from sparkd.model.sanity import Said
 from sparkd.model.snapshot import Canary, Outcome
 
 from .cluster import SimCluster, SimContainer, SimNode
@@ -70,13 +72,14 @@ class SimHands:
         now = self.cluster.now
         if failure is not None:
             return Outcome(action, False, now, failure.code, failure.code, failure.node)
-        if isinstance(action, WarmUp | SendCanary):
+        if isinstance(action, WarmUp | SendCanary | AskSanity):
             ok = self.cluster.replies(action.generation)
-            return Outcome(action, True, now, value=Canary(action.generation, began, now, ok))
+            said = Said(self.cluster.says) if isinstance(action, AskSanity) else None
+            return Outcome(action, True, now, value=Canary(action.generation, began, now, ok, said=said))
         return Outcome(action, True, now)
 
     def takes_s(self, action: Action) -> float:
-        if isinstance(action, WarmUp | SendCanary):
+        if isinstance(action, WarmUp | SendCanary | AskSanity):
             return 1.0 if self.cluster.replies(action.generation) else min(action.timeout_s, 60.0)
         return TAKES_S.get(type(action), 0.0)
 

@@ -26,6 +26,7 @@ Faults, the keys of that object (`"rank": N` beside them limits them to one rank
   {"hang_requests": true}    requests are accepted and never scheduled: /health green, counters frozen, no time-out
   {"slow_tokens": 0.2}       seconds per token instead of 1 / SPARKD_SIM_RATE
   {"error_chunk": true}      answers fail after two tokens: error chunk and [DONE] under 200, or 500; engine lives on
+  {"nonsense": true}         every answer is one token repeated, a text: its words; all else is as ever
   {"prints": ["…"]}          these lines are the first of the rank's start-up log
   {"metrics": "…"}           this text follows what /metrics shows
   {"no_ready": true}         everything loads, the API never opens

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import zlib
 from dataclasses import dataclass
@@ -11,6 +12,11 @@ from typing import Any
 from .options import Options
 
 WORDS = ("two", "small", "machines", "share", "one", "large", "model", "and", "keep", "answering", "every", "question")
+# What a warm-up or a health check asks an instructed model, and what such a model answers.
+REPEAT = re.compile(r"Repeat exactly: ([^.]+)\. Then name the capital of (France|Spain)\.")
+CAPITALS = {"France": "Paris", "Spain": "Madrid"}
+# One token repeated, as an engine with broken weights or a broken kernel makes it.
+BROKEN = "!"
 # Without max_tokens an answer ends by itself after this many tokens.
 NATURAL_END = 64
 DEFAULT_MAX_TOKENS = 16
@@ -51,14 +57,18 @@ class Ask:
     usage: bool
     reasoning_tokens: int
     seed: int
+    words: tuple[str, ...] = ()
+    """What is answered instead of the usual words; from its end it begins again."""
 
     def text(self, start: int, count: int) -> str:
         """The words of `count` tokens from position `start`."""
+        if self.words:
+            return "".join(self.words[position % len(self.words)] for position in range(start, start + count))
         return "".join(" " + WORDS[(self.seed + position) % len(WORDS)] for position in range(start, start + count))
 
 
-def read(body: dict[str, Any], chat: bool, options: Options) -> Ask:
-    """Checks a request as vLLM does; raises Refused."""
+def read(body: dict[str, Any], chat: bool, options: Options, nonsense: Any = None) -> Ask:
+    """Checks a request as vLLM does; raises Refused. `nonsense`: what the control file wants in the place of every answer."""
     model = body.get("model") or options.names[0]
     if model not in options.names:
         raise Refused(404, "NotFoundError", f"The model `{model}` does not exist.", "model")
@@ -76,6 +86,9 @@ def read(body: dict[str, Any], chat: bool, options: Options) -> Ask:
     if asked is None:
         asked = body.get("max_tokens", None if chat else DEFAULT_MAX_TOKENS)
     target, reason = length(asked, prompt, limit)
+    words = garbage(nonsense) if nonsense else repeated(body, chat)
+    if words and not nonsense and not body.get("ignore_eos") and len(words) <= target:
+        target, reason = len(words), "stop"
     thinks = options.reasoning and chat and (body.get("chat_template_kwargs") or {}).get("enable_thinking", True)
     return Ask(
         chat=chat,
@@ -87,7 +100,20 @@ def read(body: dict[str, Any], chat: bool, options: Options) -> Ask:
         usage=bool((body.get("stream_options") or {}).get("include_usage")),
         reasoning_tokens=min(REASONING_TOKENS, (target + 1) // 2) if thinks else 0,
         seed=zlib.crc32(repr(body.get("messages") if chat else body.get("prompt")).encode()),
+        words=words,
     )
+
+
+def garbage(wanted: Any) -> tuple[str, ...]:
+    """One token for ever, or the words of a text."""
+    return tuple(f" {word}" for word in wanted.split()) if isinstance(wanted, str) else (BROKEN,)
+
+
+def repeated(body: dict[str, Any], chat: bool) -> tuple[str, ...]:
+    """The words that the last question wants repeated, and the fact it asks for; none for any other question."""
+    asked = [str(message.get("content")) for message in body["messages"]] if chat else [str(body.get("prompt"))]
+    found = REPEAT.findall(asked[-1])
+    return tuple(f" {word}" for word in (*found[-1][0].split(), CAPITALS[found[-1][1]])) if found else ()
 
 
 def length(asked: Any, prompt: int, limit: int) -> tuple[int, str]:

@@ -158,7 +158,7 @@ class Handler(BaseHTTPRequestHandler):
         """One completion, streamed or not; a dead engine is a 500, and the last thing it does."""
         api = self.server.api
         with api.request():
-            ask = answers.read(self.json(), chat, api.options)
+            ask = answers.read(self.json(), chat, api.options, api.faults.now().get("nonsense"))
             try:
                 stream = api.engine.submit("chatcmpl-" if chat else "cmpl-", ask.prompt_tokens, ask.target, ask.reason)
                 self.deliver(ask, stream)

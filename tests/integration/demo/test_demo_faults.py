@@ -43,6 +43,13 @@ ENDINGS: dict[str, Ending] = {
     "freeze": Ending(1, ("demo is serving",), FAILED),
     "hang": Ending(1, ("demo is serving",), FAILED),
     "error-chunk": Ending(1, ("error chunk under status 200", "serving: generation"), frozenset({"serving"})),
+    "nonsense": Ending(
+        0,
+        ("answers nonsense: '!' again and again", "when it was well", "lantern 4729 copper Paris", "demo is serving"),
+        frozenset({"nonsense", "recovered"}),
+        UNTOUCHED,
+        ranks_live_on=True,
+    ),
     "slow-start": Ending(1, ("answered after 1",), frozenset({"serving"}), frozenset({"failed", "held"})),
     "die-starting": Ending(2, ("rank 1 on spark2 ended with status 1", "serving: generation"), FAILED),
     "port-taken": Ending(
@@ -121,7 +128,8 @@ def test_every_fault_ends_as_its_text_says(scene: Scene) -> None:
         assert now["restart_pending"] is ending.pending, name
         assert scene.ask("Who are you?"), name
         records = [(one["starts"], one["answered"]) for one in outages(scene)[known:]]
-        assert records == ([(ending.starts, now["generation"])] if ending.starts and ending.missed else []), name
+        down = ending.missed and bool(ending.starts or "recovered" in ending.came)
+        assert records == ([(ending.starts, now["generation"])] if down else []), name
     assert "demo is serving" in shown("heal")
     assert not scene.deployment()["restart_pending"], "heal takes the edit back"
     rows = scene.api.post("/api/v1/deployments/demo/checks", {})["checks"]

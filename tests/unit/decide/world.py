@@ -15,6 +15,7 @@ from sparkd.model.failure_code import FailureCode
 from sparkd.model.log_finding import FindingKind, LogFinding
 from sparkd.model.machine import Boot, DockerUnit, EngineProcess, Memory, Ping, Process, Socket
 from sparkd.model.outage import Outage
+from sparkd.model.sanity import Sanity
 from sparkd.model.snapshot import Canary, Container, EngineMetrics, EngineView, NodeView, Outcome, Snapshot, Unknown
 
 NOW = 100_000.0
@@ -103,6 +104,8 @@ def both(engine: EngineView | None = HEALTHY, outcome: Outcome | None = None, **
     return seen(node("spark1", container(0), **head), node("spark2", container(1)), engine=engine, outcome=outcome)
 
 
+ASKED = Sanity(generation=1, asked_at=NOW - 300, wall=1.7e9 - 300)
+"""The fixed question is not due for most of an hour."""
 BOOTS = (("spark1", "spark1-boot1:10"), ("spark2", "spark2-boot1:10"))
 
 
@@ -118,6 +121,7 @@ def state(phase: Phase, **more: Any) -> State:
         digest="d1",
         captured=1,
         highest=1,
+        sanity=ASKED,
     )
     return replace(base, **more)
 
