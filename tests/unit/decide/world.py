@@ -121,7 +121,7 @@ def state(phase: Phase, **more: Any) -> State:
         digest="d1",
         captured=1,
         highest=1,
-        sanity=ASKED,
+        sanity=replace(ASKED, generation=more.get("generation", 1)),
     )
     return replace(base, **more)
 
