@@ -20,6 +20,8 @@ STARTING = {
 
 UNREAD = "intent-unread"
 """Reason code: neither the journal nor its spare tells what people wanted."""
+NONSENSE = "nonsense"
+"""Reason code: it answers, and what it answers makes no sense."""
 PROBLEMS_SHOWN = 4
 """Problems of a deployment file that are shown; `sparkd config check` shows all of them."""
 
@@ -73,6 +75,8 @@ def _underway(deployment: Deployment, status: Status, unread: str) -> Verdict:
     if phase == "adopting":
         waits = f"{unread} cannot be asked" if unread else "sparkd is looking at what runs"
         return Verdict(f"{name} is not judged yet: {waits}.", "yellow", 8 if unread else 5)
+    if deployment.reason == NONSENSE:
+        return Verdict(f"{name} is NOT serving: its answers make no sense.", "red", 8)
     if phase == "serve":
         tied = f", and {unread} cannot be asked, so sparkd restarts nothing" if unread else ""
         return Verdict(f"{name} is NOT answering{tied}.", "red", 8)
@@ -155,6 +159,9 @@ def what_next(deployment: Deployment, status: Status) -> str:
     unread = listing(node.name for node in status.unread_nodes(deployment))
     if unread:
         return f"sparkd keeps asking {unread}; until it knows what runs there, it starts and kills nothing"
+    if deployment.reason == NONSENSE:
+        name = deployment.name
+        return f"sparkd asks again, and restarts nothing; `sparkd ctl drift {name}`, then `sparkd ctl restart {name}`"
     special = _NEXT.get(deployment.phase)
     if special:
         return special(deployment, status)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sparkd.background.known_good_store import NotRead, Record, Store
-from sparkd.background.recording import Recording
+from sparkd.background.recording import Recording, answered
 from sparkd.background.speed import Sample, slower
 from sparkd.base import clock
 from sparkd.comparing.seen import Seen
@@ -19,6 +19,7 @@ from sparkd.model.action import SendCanary, WarmUp
 from sparkd.model.config import Deployment
 from sparkd.model.decision import Phase, State, Watch
 from sparkd.model.policy import Policy
+from sparkd.model.sanity import Known, Sanity
 from sparkd.model.snapshot import Canary, EngineMetrics, EngineView, Outcome, Snapshot
 
 DEPLOYMENT = Deployment(
@@ -98,6 +99,35 @@ async def test_it_is_recorded_once_with_what_was_measured(world: World) -> None:
     assert not world.recording.due(DEPLOYMENT, serving(700))
     await World(world.recording.store.folder).recording.record(DEPLOYMENT, serving(700), SEEN, DEPLOYMENT)
     assert len(await world.recording.store.records("demo")) == 1  # a new sparkd finds what the last one wrote
+
+
+async def test_its_answer_to_the_fixed_question_is_kept_with_it(world: World) -> None:
+    known = Known("lantern 4729 copper. Paris.", 1.7e9, 5)
+    state = serving(601, sanity=Sanity(generation=5, known=known))
+    await world.recording.record(DEPLOYMENT, state, SEEN, DEPLOYMENT)
+    record = await Store(world.recording.store.folder).reference("demo")
+    assert record is not None
+    assert record.answer == {"text": known.text, "at": "2023-11-14T22:13:20Z"}
+    assert record.as_json()["answer"] == record.answer
+    assert answered(record) == known
+    await world.recording.record(DEPLOYMENT, replace(state, generation=6), SEEN, DEPLOYMENT)
+    later = await world.recording.store.reference("demo")
+    assert later is not None
+    assert (later.generation, later.answer, answered(later)) == (6, {}, None), "of another generation"
+
+
+def test_what_makes_no_sense_is_not_known_to_be_good(world: World) -> None:
+    for bad, due in ((0, True), (1, False), (2, False)):
+        sanity = Sanity(generation=5, asked_at=1.0, bad=bad)
+        assert world.recording.due(DEPLOYMENT, serving(601, sanity=sanity)) is due
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"text": "x"}, {"text": "", "at": "2023-11-14T22:13:20Z"}, {"text": "x", "at": "?"}]
+)
+def test_an_answer_that_cannot_be_read_is_none(answer: dict[str, str]) -> None:
+    assert answered(Record(deployment="demo", generation=5, side=SEEN.side, answer=answer)) is None
+    assert answered(None) is None
 
 
 @pytest.mark.parametrize("lacks", [{"unread": {"spark1": "mute"}}, {"absent": (0,)}, {"ended": (0,)}])

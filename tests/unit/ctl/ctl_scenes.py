@@ -207,6 +207,20 @@ def not_answering() -> Json:
     return answer
 
 
+def nonsense() -> Json:
+    """It answers with every light green, and what it answers is nothing."""
+    said = "answers nonsense: '!' again and again: \"!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!\"; when it was well "
+    answer = status(deployment())
+    answer["deployments"][0].update(
+        serving=False,
+        serving_since=None,
+        down_since="2026-11-27T07:00:22Z",
+        reason="nonsense",
+        sentence=said + '(2026-11-27T05:41:00Z, generation 14): "lantern 4729 copper. Paris."',
+    )
+    return answer
+
+
 def broken() -> Json:
     hold = {
         "class": "permanent",
@@ -285,6 +299,7 @@ SCENES: dict[str, Callable[[], Json]] = {
         healing,
         unknown_node,
         not_answering,
+        nonsense,
         unknown_and_down,
         broken,
         two,

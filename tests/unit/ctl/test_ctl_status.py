@@ -36,6 +36,7 @@ def test_screen(scene: str) -> None:
         ("healing", 4),
         ("unknown_node", 0),
         ("not_answering", 4),
+        ("nonsense", 4),
         ("unknown_and_down", 4),
         ("broken", 0),
         ("two", 4),

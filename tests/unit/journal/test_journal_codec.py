@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkd.base.json_codec import Undecodable, decode, encode
-from sparkd.journal.moment import OUTAGE_TIMES, STATE_TIMES, WATCH_TIMES, Moment, shift_s, shifted
+from sparkd.journal.moment import OUTAGE_TIMES, SANITY_TIMES, STATE_TIMES, WATCH_TIMES, Moment, shift_s, shifted
 from sparkd.journal.records import intent_from
 from sparkd.model.decision import Cause, Failure, FailureClass, Hold, Intent, Phase, State, Watch
 from sparkd.model.outage import Outage
+from sparkd.model.sanity import Known, Sanity
 
 FULL = State(
     phase=Phase.BACKOFF,
@@ -32,6 +33,7 @@ FULL = State(
     before=Phase.SERVE,
     stages=(("ranks", 900.0), ("load", 950.0)),
     watch=Watch(tokens=12.0, tokens_at=980.0, dead_since=985.0),
+    sanity=Sanity(7, 970.0, 2, 940.0, "again and again", "!!!", 1.8e9 - 30, Known("Paris", 1.7e9, 6), restarted=True),
 )
 
 
@@ -54,8 +56,8 @@ def test_any_state_and_intent_survive(state: State, intent: Intent) -> None:
 
 def test_fields_of_a_later_version_are_dropped_and_missing_ones_are_defaults() -> None:
     data = through_json(FULL) | {"of_tomorrow": {"x": 1}}
-    del data["watch"], data["boots"]
-    assert decode(State, data) == dataclasses.replace(FULL, watch=Watch(), boots=())
+    del data["watch"], data["boots"], data["sanity"]
+    assert decode(State, data) == dataclasses.replace(FULL, watch=Watch(), boots=(), sanity=Sanity())
 
 
 @pytest.mark.parametrize(
@@ -125,8 +127,10 @@ NO_TIMES = {
     Watch: {"tokens"},
     Failure: {"wall", "outage_s"},
     Outage: {"began_wall", "ended_wall", "unread_s"},
+    Sanity: {"wall"},
+    Known: {"wall"},
 }
-OTHER_TIMES = {State: {"starts", "stages"}, Watch: set[str](), Failure: {"at"}, Outage: set[str]()}
+OTHER_TIMES = {State: {"starts", "stages"}, Watch: set[str](), Failure: {"at"}}
 
 
 def holds_a_float(hint: Any) -> bool:
@@ -136,12 +140,16 @@ def holds_a_float(hint: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("cls", "moved"), [(State, STATE_TIMES), (Watch, WATCH_TIMES), (Failure, ()), (Outage, OUTAGE_TIMES)]
+    ("cls", "moved"),
+    [
+        *((State, STATE_TIMES), (Watch, WATCH_TIMES), (Failure, ())),
+        *((Outage, OUTAGE_TIMES), (Sanity, SANITY_TIMES), (Known, ())),
+    ],
 )
 def test_every_number_with_a_fraction_is_known_as_a_time_or_not(cls: type, moved: tuple[str, ...]) -> None:
     """A new time in State must be moved between boots; this fails until somebody decides about it."""
     floats = {name for name, hint in get_type_hints(cls).items() if holds_a_float(hint)}
-    assert floats == set(moved) | NO_TIMES[cls] | OTHER_TIMES[cls]
+    assert floats == set(moved) | NO_TIMES[cls] | OTHER_TIMES.get(cls, set())
 
 
 def test_within_one_boot_nothing_moves() -> None:
@@ -159,6 +167,8 @@ def test_after_a_reboot_ages_are_what_the_wall_clock_says() -> None:
     assert after.stages[0][1] == pytest.approx(40.0 - 300 - 100)
     assert after.watch.dead_since == pytest.approx(40.0 - 300 - 15)
     assert after.watch.stuck_since is None
+    assert (after.sanity.asked_at, after.sanity.since) == (pytest.approx(40.0 - 330), pytest.approx(40.0 - 360))
+    assert (after.sanity.wall, after.sanity.known) == (FULL.sanity.wall, FULL.sanity.known)
     assert after.outage is not None
     assert (loaded.at - after.outage.began, loaded.at - (after.outage.unread_since or 0)) == (315.0, 312.0)
     assert after.last_outage is not None

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from status_world import NOW, SERVING, WALL, container, node, view
 
+from sparkd.decide.sanity import words
 from sparkd.model.config import BrokenDeployment, Notify
 from sparkd.model.decision import Cause, Decision, Failure, FailureClass, Hold, Intent, Phase, State, Watch
 from sparkd.model.outage import Outage
+from sparkd.model.sanity import Known, Sanity
 from sparkd.model.snapshot import Snapshot, Unknown
 from sparkd.reporting.metrics import Counters
 from sparkd.reporting.notices import Notification, Notifier, edges
@@ -149,6 +151,24 @@ def test_requests_that_fail_are_told_although_nothing_may_be_done() -> None:
     down, recovered = story(shown(SERVING), shown(failing), shown(failing), shown(SERVING))
     assert (down.kind, down.signature, recovered.kind) == ("down", "not-answering", "recovered")
     assert down.sentence == f"ds4 does not serve: {said}."
+
+
+def test_nonsense_is_told_with_both_texts_and_what_to_do() -> None:
+    good = Known("lantern 4729 copper. Paris.", WALL - 7200, 14)
+    asked = Sanity(14, NOW - 5, 2, NOW - 20, "'!' again and again", "!!!!!!!!!!!!!!!!", WALL - 5, good)
+    lost = replace(LOST, began=NOW - 20, code="nonsense")
+    broken = replace(SERVING, sanity=asked, outage=lost, reason="nonsense")
+    broken = replace(broken, sentence=words(broken))
+    over = replace(lost, ended=NOW - 1, ended_wall=WALL - 1, answered=14)
+    sane = replace(SERVING, sanity=replace(asked, bad=0), last_outage=over)
+    down, recovered = story(shown(SERVING), shown(broken), shown(broken), shown(sane))
+    assert (down.kind, down.signature, recovered.kind, recovered.outage_s) == ("down", "nonsense", "recovered", 19.0)
+    assert down.sentence == (
+        "ds4 does not serve: answers nonsense: '!' again and again: \"!!!!!!!!!!!!!!!!\"; when it was well "
+        '(2027-01-15T06:00:00Z, generation 14): "lantern 4729 copper. Paris.".'
+    )
+    assert down.fix is not None
+    assert "sparkd ctl drift ds4" in down.fix
 
 
 def test_a_restart_of_sparkd_itself_is_no_news() -> None:

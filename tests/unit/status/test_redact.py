@@ -16,9 +16,10 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from sparkd.base.redact import Redactor, last_words, log_line
-from sparkd.model.action import SendCanary
+from sparkd.model.action import AskSanity, SendCanary
 from sparkd.model.config import Deployment
 from sparkd.model.hiding import BY_NAME
+from sparkd.model.sanity import Said
 from sparkd.model.secret import HIDDEN, is_secret
 from sparkd.model.secret_text import hidden
 from sparkd.model.snapshot import Canary, Outcome
@@ -314,6 +315,14 @@ def test_what_an_engine_says_in_its_error_goes_nowhere(tmp_path: Path) -> None:
     assert "plain" not in repr(shown)
     assert isinstance(shown.value, Canary)
     assert shown.value.generation == 1
+
+
+def test_what_an_engine_answers_goes_nowhere_with_a_secret_in_it(tmp_path: Path) -> None:
+    said = Said("it is plain0123456789.", "plain0123456789 then", cut=True)
+    canary = Canary(1, 0.0, 1.0, ok=True, said=said)
+    shown = redactor(tmp_path, "plain0123456789").outcome(Outcome(AskSanity(1, 3.0), True, 1.0, value=canary))
+    assert isinstance(shown.value, Canary)
+    assert shown.value.said == Said(f"it is {HIDDEN}.", f"{HIDDEN} then", cut=True)
 
 
 def test_every_line_of_the_log_and_the_last_words_of_a_crash(

@@ -14,6 +14,7 @@ from sparkd.model.config import BrokenDeployment
 from sparkd.model.decision import Decision, Failure, FailureClass, Hold, Intent, Phase, Planned, State, Watch
 from sparkd.model.machine import Process, Socket
 from sparkd.model.outage import Outage
+from sparkd.model.sanity import Known, Sanity
 from sparkd.model.snapshot import Canary, Container, Snapshot, Unknown
 from sparkd.model.view import DaemonFacts, eta_s, node_since, stage_seconds
 from sparkd.model.words import AWAITED, awaited, duration, headline, rfc3339
@@ -371,6 +372,30 @@ def test_the_verdict_names_what_matters_first() -> None:
     assert say(starting, earlier={"ds4": ({"load": 250.0},)}) == (
         "ds4 is NOT serving: it is starting (load), about 4 min 10 s to go."
     )
+
+
+def test_nonsense_is_not_serving_and_shown_beside_what_made_sense() -> None:
+    good = Known("lantern 4729 copper. Paris.", WALL - 7200, 12)
+    asked = Sanity(14, NOW - 5, 2, NOW - 20, "'!' again and again", "!!!!!!!!", WALL - 5, good)
+    known = {"text": "lantern 4729 copper. Paris.", "at": "2027-01-15T06:00:00Z", "generation": 12}
+    lost = Outage(NOW - 20, WALL - 20, 14, "nonsense", "answers nonsense")
+    broken = replace(SERVING, sanity=asked, outage=lost)
+    one = only(status(view(broken)))
+    assert (one["serving"], one["down_since"]) == (False, "2027-01-15T07:59:40Z")
+    assert one["sanity"] == {
+        "ok": False,
+        "at": "2027-01-15T07:59:55Z",
+        "text": "!!!!!!!!",
+        "why": "'!' again and again",
+        "in_a_row": 2,
+        "known_good": known,
+    }
+    decision = Decision(broken, (), "answers nonsense: …", "nonsense")
+    assert say(broken, decisions={"ds4": decision}) == "ds4 is NOT serving for 20 s: it answers nonsense: …."
+    assert only(status(view(replace(SERVING, sanity=replace(asked, bad=1)))))["serving"], "one alone is asked again"
+    other = only(status(view(replace(SERVING, generation=15, sanity=asked))))["sanity"]
+    assert other == {"ok": None, "at": None, "text": None, "why": None, "in_a_row": 0, "known_good": known}
+    assert only(status(view(SERVING)))["sanity"] is None
 
 
 def test_the_verdict_covers_several_deployments() -> None:
