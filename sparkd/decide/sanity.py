@@ -25,6 +25,9 @@ CODE = "nonsense"
 SHOWN = 100
 """Characters of an answer in a sentence: two of them have to fit beside words."""
 
+NO_INSTRUCTIONS = "a model that is not made to follow instructions: write `health: {sanity: false}`"
+"""A guard model says `safe` to anything, and is well."""
+
 
 def current(state: State) -> Sanity:
     """What is known of this generation. A new one begins anew; when it last made sense, whatever generation that was, stays."""
@@ -134,6 +137,8 @@ def words(state: State) -> str:
     if known.known is not None:
         when = f"{rfc3339(known.known.wall)}, generation {known.known.generation}"
         said += f'; when it was well ({when}): "{_short(known.known.text)}"'
+    else:
+        said += f"; no answer has made sense yet ({NO_INSTRUCTIONS})"
     return f"{said}; it was restarted for that once" if known.restarted else said
 
 

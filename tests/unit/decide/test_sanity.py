@@ -227,6 +227,13 @@ def test_long_and_odd_answers_are_one_short_line() -> None:
     assert len(sentence) < 400
 
 
+def test_a_model_that_has_never_made_sense_may_be_none_that_is_to_be_asked() -> None:
+    """A guard model says `safe` to anything: who reads of it has to learn how that is said."""
+    guard = after(replace(ONCE, known=None), said(Said("safe")))
+    assert guard.reason == "nonsense"
+    assert guard.sentence.endswith("write `health: {sanity: false}`)")
+
+
 def test_a_new_generation_begins_anew_and_knows_what_made_sense() -> None:
     begun = replace(serving(RECENT, sanity=TWICE), generation=2, highest=2)
     assert not begun.nonsense

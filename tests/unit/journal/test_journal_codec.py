@@ -167,7 +167,8 @@ def test_after_a_reboot_ages_are_what_the_wall_clock_says() -> None:
     assert after.stages[0][1] == pytest.approx(40.0 - 300 - 100)
     assert after.watch.dead_since == pytest.approx(40.0 - 300 - 15)
     assert after.watch.stuck_since is None
-    assert (after.sanity.asked_at, after.sanity.since) == (pytest.approx(40.0 - 330), pytest.approx(40.0 - 360))
+    assert after.sanity.asked_at == pytest.approx(40.0 - 330)
+    assert after.sanity.since == pytest.approx(40.0 - 360)
     assert (after.sanity.wall, after.sanity.known) == (FULL.sanity.wall, FULL.sanity.known)
     assert after.outage is not None
     assert (loaded.at - after.outage.began, loaded.at - (after.outage.unread_since or 0)) == (315.0, 312.0)
