@@ -25,6 +25,7 @@ from sparkd.model.decision import ASK_ENGINE, STARTING, Phase, State
 from sparkd.model.machine import Boot
 from sparkd.model.printed import Unread
 from sparkd.model.snapshot import Snapshot, Unknown
+from sparkd.model.start_times import total_s
 from sparkd.observe.survey import Surveyor
 
 ANEW = (Phase.PRECHECK, Phase.SERVE)
@@ -130,6 +131,7 @@ class Checker:
             owner=self.owner,
             running=state.phase in ASK_ENGINE,
             nodes={node: seen.nodes[node] for node in deployment.nodes},
+            longest_start_s=total_s(state.learned, state.launch.profile or deployment.profile or ""),
             secrets=await files.aside(partial(secret_files.unread, deployment.secrets)),
             veil=await files.aside(partial(Redactor.of, deployment)),
         )

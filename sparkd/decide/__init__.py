@@ -21,6 +21,11 @@ memory_gate   whether that is enough, measured after the cleanup
 strays        who has a port or outlived its container, and whether sparkd may end it
 where_to_ask  on which node an engine may be asked for its parser now
 
+What a start does
+stages        how far it has come, whether a stage takes longer than it ever did, and what is learned of it
+effort        whether its ranks do anything: CPU time, bytes, lines of the log
+peers         which rank waits for another one that cannot come
+
 What serves
 evidence      whether it still serves: each kind of evidence with its own clock and limit
 sanity        whether the fixed question is due, what its answer says, and what follows from nonsense

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sparkd.decide import classify
+from sparkd.decide import classify, peers, stages
 from sparkd.decide import evidence as health
 from sparkd.decide.case import Case, decide, duration, names, waiting_for_unread
 from sparkd.decide.classify import Kind
@@ -13,7 +13,7 @@ from sparkd.decide.group import shutting_down, target, young
 from sparkd.decide.loss import loss, reboot
 from sparkd.decide.teardown import clear_stale
 from sparkd.model.action import RemoveRanks, StartRanks, WarmUp
-from sparkd.model.decision import Decision, FailureClass, Phase, Planned, State, Watch
+from sparkd.model.decision import Decision, FailureClass, Phase, Planned, Watch
 from sparkd.model.failure_code import FailureCode
 from sparkd.model.snapshot import Canary, Unknown
 
@@ -53,9 +53,10 @@ def start_ranks(case: Case) -> Decision:
 def _sighted(case: Case) -> Case:
     """With this look's gaps in its watch. A warm-up that failed before or in a gap says nothing: another is sent at once."""
     watch = health.sighted(case, case.state.watch)
+    launch = case.state.launch
     if watch.gap_until == case.now:
-        watch = replace(watch, canary_at=None)
-    return replace(case, state=replace(case.state, watch=watch))
+        watch, launch = replace(watch, canary_at=None), launch.blinded()
+    return replace(case, state=replace(case.state, watch=watch, launch=launch))
 
 
 def _stage_index(case: Case) -> int:
@@ -94,26 +95,20 @@ def _refused(case: Case) -> Decision | None:
 
 
 def _wait_until_ready(case: Case) -> Decision:
-    state = _track_stage(case)
+    case = peers.followed(stages.tracked(case))
+    state = case.state
     if case.view is not None and case.view.health == 200:
         entered = replace(case, state=state).enter(Phase.WARMUP)
         return decide(entered, "the engine answers; warming up", "warmup")
     state = replace(state, watch=replace(state.watch, dead_since=health.said_dead(case, state.watch.dead_since)))
     case = replace(case, state=state)
-    end = _said_dead(case) or _too_late(case)
+    end = _said_dead(case) or peers.ended(case) or _too_late(case)
     if end is not None:
         return end
-    started = _started_at(case)
-    words = f"waiting for the engine: {state.stage or 'starting'}, {duration(case.now - started)} so far"
-    return decide(state, words, "loading", planned=Planned(started + start_budget_s(case), "give up on this start"))
-
-
-def _track_stage(case: Case) -> State:
-    view, state = case.view, case.state
-    stage = view.stage if view is not None else None
-    if stage is None or stage == state.stage:
-        return state
-    return replace(state, stage=stage, stages=(*state.stages, (stage, case.now)))
+    words = "; ".join(filter(None, (f"waiting for the engine: {stages.waiting_words(case)}", peers.words(case))))
+    case, events = stages.news(case, words)
+    given_up_at = _started_at(case) + start_budget_s(case)
+    return decide(case.state, words, "loading", planned=Planned(given_up_at, "give up on this start"), events=events)
 
 
 def _started_at(case: Case) -> float:
@@ -121,9 +116,9 @@ def _started_at(case: Case) -> float:
 
 
 def start_budget_s(case: Case) -> float:
-    """Cold until this very configuration has served once; 40-minute first boots are normal (DESIGN 6)."""
-    warm = case.state.warm_digest != "" and case.state.warm_digest == case.state.digest
-    return case.deployment.start.warm_timeout if warm else case.deployment.start.timeout
+    """40-minute first boots are normal (DESIGN 6)."""
+    start = case.deployment.start
+    return start.warm_timeout if stages.warm(case, case.state.digest) else start.timeout
 
 
 def _too_late(case: Case) -> Decision | None:
@@ -161,14 +156,21 @@ def warmup(case: Case) -> Decision:
         return trouble
     watch = health.observed(case, case.state.watch)
     case = replace(case, state=replace(case.state, watch=watch))
-    end = _said_dead(case) or (_too_late(case) if watch.canary_at is not None else None)
+    case = peers.followed(stages.tracked(case))
+    end = _said_dead(case) or peers.ended(case) or (_too_late(case) if watch.canary_at is not None else None)
     if end is not None:
         return end
-    said = f" (last answer: {canary.why})" if canary is not None else ""
+    said = _warming_words(case) + (f" (last answer: {canary.why})" if canary is not None else "")
+    case, events = stages.news(case, said)
     left = start_budget_s(case) - (case.now - _started_at(case))
     again = watch.canary_at is None or case.now - watch.canary_at >= WARM_UP_AGAIN_S
     actions = [WarmUp(case.state.generation, timeout_s=max(WARM_UP_AT_LEAST_S, left))] if again else []
-    return decide(case.state, f"warming up with a real completion{said}", "warmup", actions)
+    return decide(case.state, said, "warmup", actions, events=events)
+
+
+def _warming_words(case: Case) -> str:
+    late = stages.overdue(case)
+    return "warming up with a real completion" + (f": {stages.waiting_words(case)}" if late is not None else "")
 
 
 def _strange_listener(case: Case) -> Decision | None:
@@ -201,6 +203,7 @@ def serve_from_now(case: Case, canary: Canary) -> Decision:
     )
     took = duration(case.now - state.started_at) if state.started_at is not None else "unknown time"
     rate = f", {canary.tokens_per_second:.1f} tok/s" if canary.tokens_per_second else ""
+    serving = stages.learned(case, serving)
     said = f"serving: generation {state.generation} answered after {took}{rate}"
     if state.outage is not None:
         said += f"; it was down for {duration(state.outage.down_s(case.now))}"

@@ -76,7 +76,9 @@ def absorb(state: State, snapshot: Snapshot, name: str) -> State:
         # Evidence is taken once, in bounded time: a capture that failed must not keep a dead group in memory.
         return replace(state, captured=action.generation)
     if isinstance(action, CleanNodes):
-        return replace(state, cleaned=action.generation, clean_done=max(state.clean_done, action.clean))
+        emptied = action.clean > state.clean_done
+        cleaned = replace(state, cleaned=action.generation, clean_done=max(state.clean_done, action.clean))
+        return replace(cleaned, warm_digest="") if emptied else cleaned
     if isinstance(action, StartRanks) and outcome.ok and action.generation == state.generation:
         return replace(state, ranks_started=tuple(sorted({*state.ranks_started, *action.ranks})))
     if isinstance(action, SendCanary | WarmUp) and action.generation == state.generation:

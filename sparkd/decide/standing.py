@@ -12,6 +12,7 @@ from sparkd.decide.holds import healed
 from sparkd.decide.loss import loss
 from sparkd.decide.teardown import teardown
 from sparkd.model.decision import STARTING, Cause, Decision, Hold, Phase, Planned, State, Watch
+from sparkd.model.launch import Launch
 
 UNREAD = "intent-unread"
 DOWN = frozenset({Phase.BACKOFF, Phase.HELD, Phase.CLEANUP, Phase.PRECHECK, Phase.STOPPED})
@@ -154,6 +155,7 @@ def _believe_labels(case: Case) -> Case:
         stage=None,
         stages=(),
         watch=Watch(),
+        launch=Launch(gapped=True),
         started=None,
         # Whatever was asked up to now was asked of the sparkd that started this generation.
         restart_done=case.intent.restart,
@@ -174,7 +176,8 @@ def _go_on_starting(case: Case, phase: Phase) -> Decision:
         again = replace(case, state=budget.given_back(case.state))
         return decide(again.enter(Phase.PRECHECK), "the start was cut short; starting", "start")
     seen = {rank for rank, container in case.group.ranks.items() if container.alive}
-    state = case.enter(phase, ranks_started=tuple(sorted({*case.state.ranks_started, *seen})))
+    launch = case.state.launch.blinded()
+    state = case.enter(phase, ranks_started=tuple(sorted({*case.state.ranks_started, *seen})), launch=launch)
     return decide(state, f"going on with {phase.value}", "adopted")
 
 
@@ -197,5 +200,6 @@ def _adopt(case: Case) -> Decision:
         return decide(replace(serving, since=since), said, "adopted", events=[("adopted", said)])
     said = f"adopted generation {state.generation}: {ranks} ranks run; waiting until it answers"
     started = state.started_at if state.started_at is not None else case.now
-    loading = case.enter(case.stages[-1][0], watch=Watch(), started_at=started, **known)
+    launch = state.launch.blinded()
+    loading = case.enter(case.stages[-1][0], watch=Watch(), launch=launch, started_at=started, **known)
     return decide(loading, said, "adopted", events=[("adopted", said)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkd.decide import budget, needs, strays
+from sparkd.decide import budget, needs, stages, strays
 from sparkd.decide.case import Case, decide, names, waiting_for_unread
 from sparkd.decide.failing import back_off, hold_for_budget
 from sparkd.decide.group import boots, shutting_down, young
@@ -153,6 +153,7 @@ def begin(case: Case, generation: int) -> Decision:
         stage="ranks",
         stages=(("ranks", case.now),),
         watch=Watch(),
+        launch=stages.launch(case),
         digest=case.deployment.digest,
         started=case.deployment,
         images=tuple(needs.images(case).items()),

@@ -35,6 +35,14 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """A variable that says after how many seconds the engine itself gives up a start, and what it is where nobody sets it."""
+
+    name: str
+    default_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Variables:
     """Names in the environment of a rank that mean something to the engine."""
 
@@ -49,6 +57,7 @@ class Variables:
     secret_flags: Mapping[str, str] = field(default_factory=dict)
     """Flag that holds a secret -> the variable that is read in its place."""
     broken: tuple[Broken, ...] = ()
+    patience: Patience | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +203,15 @@ class Engine(Protocol):
 
     def stage(self, titles: Sequence[str], lines: Sequence[str], health: int | None) -> str | None:
         """How far a start has come, by titles and log lines of any ranks and the status of /health; None: not begun."""
+        ...
+
+    @property
+    def stage_words(self) -> Mapping[str, str]:
+        """Stage -> what goes on in it, for sentences: `loading weights`."""
+        ...
+
+    def meeting(self, titles: Sequence[str]) -> str | None:
+        """By the titles of one rank's processes: `waits` for other ranks, has `met` them, or None where they do not say."""
         ...
 
     def findings(self, lines: Iterable[str]) -> tuple[LogFinding, ...]:

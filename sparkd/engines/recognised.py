@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from posixpath import basename
 
-from sparkd.node.recognised import KNOWN, STARTS, any_of, fits
+from sparkd.node.recognised import KNOWN, STARTS, any_of, fits, is_engine
 
 ABOUT = any_of(one.about for one in KNOWN)
 """A pattern of what has to do with engines at all."""
@@ -61,4 +61,4 @@ def named_in(word: str) -> bool:
     )
 
 
-__all__ = ["ABOUT", "NAMES", "STARTS", "named_in", "of_image", "program_file", "started"]
+__all__ = ["ABOUT", "NAMES", "STARTS", "is_engine", "named_in", "of_image", "program_file", "started"]

@@ -151,4 +151,5 @@ def _woken(state: State, nodes: Collection[str]) -> State:
 def durable(state: State) -> State:
     """What is worth a write: everything but the clocks of health, the words, and when a hold is looked at again."""
     retry_at = None if state.phase is Phase.HELD else state.retry_at
-    return replace(state, watch=Watch(), looked_at=None, sentence="", reason="", retry_at=retry_at)
+    launch = state.launch.durable()
+    return replace(state, watch=Watch(), launch=launch, looked_at=None, sentence="", reason="", retry_at=retry_at)

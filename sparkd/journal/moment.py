@@ -84,6 +84,7 @@ def shifted(state: State, by_s: float) -> State:
         last_outage=_outage(state.last_outage, by_s),
         watch=replace(state.watch, **clocks),
         sanity=_sanity(state.sanity, by_s),
+        launch=state.launch.blinded(),
     )
 
 

@@ -7,8 +7,10 @@ from enum import StrEnum
 
 from sparkd.model.action import Action
 from sparkd.model.config import Deployment
+from sparkd.model.launch import Launch
 from sparkd.model.outage import Outage
 from sparkd.model.sanity import ROW, Sanity
+from sparkd.model.start_times import StageTimes
 
 
 class Phase(StrEnum):
@@ -237,7 +239,11 @@ class State:
     images: tuple[tuple[str, str], ...] = ()
     """Node -> id of the image that the last generation was started from: a tag may be moved to another one."""
     warm_digest: str = ""
-    """Digest of the last deployment file that served: its caches are warm."""
+    """Digest of the last deployment file that served: its caches are warm. Empty once they were emptied."""
+    launch: Launch = field(default_factory=Launch)
+    """What is remembered of the last start; of use while it goes on."""
+    learned: tuple[StageTimes, ...] = ()
+    """What the stages of earlier starts took."""
     sanity: Sanity = field(default_factory=Sanity)
 
     @property

@@ -67,6 +67,15 @@ class Process:
     title: str
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the processes of one container or unit have done so far: it is that these figures move that tells something."""
+
+    owner: str
+    cpu_ms: int
+    io_bytes: int
+
+
 SESSIONS = re.compile(
     r"(user@\d+|sshd?|sshd?@[^/]*|cron|crond|atd|[a-z-]*getty@[^/]*|console-getty|gdm|xrdp[a-z-]*)\.service"
 )

@@ -12,7 +12,18 @@ from sparkd.model.config import Cleanup
 from sparkd.model.effort import Efforts, GpuLoad
 from sparkd.model.failure_code import FailureCode
 from sparkd.model.log_finding import LogFinding
-from sparkd.model.machine import Boot, DockerUnit, EngineProcess, Holders, Memory, Ping, Process, ShmSegment, Socket
+from sparkd.model.machine import (
+    Boot,
+    DockerUnit,
+    EngineProcess,
+    Holders,
+    Memory,
+    Ping,
+    Process,
+    ShmSegment,
+    Socket,
+    Work,
+)
 from sparkd.model.rank import unit_name
 from sparkd.model.sanity import Said
 
@@ -98,6 +109,8 @@ class NodeView:
     """What its ranks and its fabric have done between two looks; asked only while something is suspicious."""
     gpu: GpuLoad | Unknown | None = None
     """How hard its GPUs work; asked then, and now and then while nobody asks the engine."""
+    work: tuple[Work, ...] | Unknown = field(default=(), kw_only=True)
+    """What the processes of ranks have done so far; asked only while one of their deployments starts."""
     in_use: tuple[str, ...] = field(default=("docker",), kw_only=True)
     """Runtimes of the deployments with a rank here."""
 
@@ -173,6 +186,8 @@ class EngineView:
     metrics: EngineMetrics | None | Unknown = None
     stage: str | None = None
     """Start-up stage by log lines and process titles, while it starts."""
+    log: int | None = None
+    """Stands for the last lines of the head's log, while it starts: another number is another text. None without any."""
     log_findings: tuple[LogFinding, ...] = ()
     """What the logs of the ranks say, after ready and while something looks wrong."""
 

@@ -159,7 +159,15 @@ def _starting(deployment: Json, since: str) -> str:
     start = deployment["start"] or {}
     stage = f" ({start['stage']})" if start.get("stage") else ""
     left = f", about {duration(start['eta_s'])} to go" if start.get("eta_s") is not None else ""
+    if late := start.get("suspect"):
+        left = f", which takes too long: {suspect_words(late['seconds'], late['longest_s'])}"
     return f"{deployment['name']} is NOT serving{since}: it is starting{stage}{left}."
+
+
+def suspect_words(seconds: float, longest_s: float | None) -> str:
+    """Of a stage that is suspect: `4 min so far, never more than 70 s before`."""
+    before = f"never more than {duration(longest_s)} before" if longest_s is not None else "never seen to end before"
+    return f"{duration(seconds)} so far, {before}"
 
 
 def _next(deployment: Json, at: str) -> str:

@@ -24,17 +24,19 @@ from sparkd.facts.processes import PROCESSES
 from sparkd.facts.sockets import SOCKETS
 from sparkd.facts.system import SYSTEM
 from sparkd.facts.users import USERS
+from sparkd.facts.work import WORK
 from sparkd.hosts.client import Probed
 from sparkd.model.config import Cluster, Deployment
-from sparkd.model.decision import ASK_LEFTOVERS, ASK_SOURCES, State
+from sparkd.model.decision import ASK_LEFTOVERS, ASK_SOURCES, STARTING, State
 from sparkd.model.effort import Effort
-from sparkd.model.machine import DockerUnit, Process
+from sparkd.model.machine import DockerUnit, Process, Work
 from sparkd.model.rank import unit_name
 from sparkd.model.snapshot import DOCKER_STOPPED, Container, NodeView, Unknown
 from sparkd.observe.effort import PATIENCE_S, EffortLook
 from sparkd.observe.unknowns import NodeAccess, Reader, Unknowns, code_of
 
 T = TypeVar("T")
+Owned = TypeVar("Owned", Process, Work)
 Requests = dict[str, Mapping[str, Any] | None]
 
 
@@ -74,7 +76,8 @@ class NodeLook:
         containers = await self._list_containers(unit, deadline) if runtimes != {"process"} else ()
         images = await self._images(unit, near, deadline)
         units = await self._list_units(runtimes, deadline, trouble)
-        later, later_trouble = await self._probe(self._second(containers, near), deadline, trouble)
+        starting = {one.name for one in deployments if states[one.name].phase in STARTING}
+        later, later_trouble = await self._probe(self._second(containers, near, starting), deadline, trouble)
         read_later = Reader(self.unknowns, self.name, later, later_trouble)
         view = NodeView(
             name=self.name,
@@ -93,11 +96,12 @@ class NodeLook:
             users=await read_later(USERS) if _users(near) else {},
             engines=await read_later(ENGINE_PROCESSES) if near else (),
             holders=await read_later(HOLDERS) if near else None,
+            work=self._by_id(await read_later(WORK)) if starting else (),
             in_use=tuple(sorted({one.runtime for one in deployments})),
         )
         return await self._with_effort(view, deployments, states, deadline, trouble or later_trouble)
 
-    def _by_id(self, found: tuple[Process, ...] | Unknown) -> tuple[Process, ...] | Unknown:
+    def _by_id(self, found: tuple[Owned, ...] | Unknown) -> tuple[Owned, ...] | Unknown:
         """A unit's processes carry its name, which every generation has; from here on they carry its id."""
         if isinstance(found, Unknown):
             return found
@@ -174,8 +178,16 @@ class NodeLook:
         peers = {node for one in deployments for node in one.nodes if node != self.name}
         return [address for peer in sorted(peers) if (address := self.cluster.nodes[peer].data_address)]
 
-    def _second(self, containers: tuple[Container, ...] | Unknown, near: Sequence[Deployment]) -> Requests:
+    def _second(
+        self, containers: tuple[Container, ...] | Unknown, near: Sequence[Deployment], starting: Set[str]
+    ) -> Requests:
         requests: Requests = {PROCESSES.name: {**self._owned(containers), "environ": None}}
+        if starting:
+            known = self._containers if isinstance(containers, Unknown) else containers
+            requests[WORK.name] = {
+                "containers": [one.id for one in known if one.alive and one.deployment in starting],
+                "units": [unit_name(one.name) for one in self._units if one.alive and one.deployment in starting],
+            }
         if near:
             requests |= {fact.name: None for fact in (ENGINE_PROCESSES, HOLDERS)}
             requests[PATHS.name] = {"paths": sorted({source for one in near for source in one.sources})}

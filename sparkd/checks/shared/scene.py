@@ -133,6 +133,9 @@ class Scene:
     veil: Hiding = BY_NAME
     """Knows the values of the deployment's secrets, where the caller has read them."""
 
+    longest_start_s: float | None = None
+    """The most that a start of this profile ever took, None where none is known: before the first, and without a daemon."""
+
     drift: Drift | Unknown | None = None
     """What the next start differs in from what worked; None where nothing is recorded."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -38,6 +38,7 @@ class Vllm:
     start_order: tuple[str, ...] = ("workers", "head")
     reserved_args: frozenset[str] = frozenset(argv.RESERVED)
     stages: tuple[str, ...] = stages.STAGES
+    stage_words: Mapping[str, str] = field(default_factory=lambda: stages.WORDS)
     pages: tuple[str, ...] = said.PAGES
     rank_flags: RankFlags = argv.RANK_FLAGS
     size_flag: str = "tensor-parallel-size"
@@ -70,6 +71,9 @@ class Vllm:
 
     def stage(self, titles: Sequence[str], lines: Sequence[str], health: int | None) -> str | None:
         return stages.stage(titles, lines, health)
+
+    def meeting(self, titles: Sequence[str]) -> str | None:
+        return stages.meeting(titles)
 
     def findings(self, lines: Iterable[str]) -> tuple[LogFinding, ...]:
         return findings.findings(lines)

@@ -12,6 +12,21 @@ from sparkd.model.printed import shown
 
 STAGES = ("process", "engine", "rendezvous", "weights", "compile", "kv-cache", "graphs", "api", "ready")
 
+WORDS = {
+    "process": "its processes start",
+    "engine": "the engine core starts",
+    "rendezvous": "the ranks meet",
+    "weights": "loading weights",
+    "compile": "compiling",
+    "kv-cache": "sizing the KV cache",
+    "graphs": "capturing CUDA graphs",
+    "api": "starting the API",
+    "ready": "warming up",
+}
+
+_WAITS = re.compile(r"^\S*::Worker(\s|$)")
+_MET = re.compile(r"^\S*::Worker(_[A-Z]+\d+)+\b")
+
 _STAGE_TITLES = (
     ("engine", re.compile(r"::EngineCore(_DP\d+)?\b")),
     # A worker has its `_TPn` only once all ranks have met; until then it waits for peers (evidence 07).
@@ -39,3 +54,11 @@ def stage(titles: Sequence[str], lines: Sequence[str], health: int | None) -> st
     reached |= {stage for stage, pattern in _STAGE_TITLES if any(map(pattern.search, titles))}
     reached |= {stage for stage, pattern in _STAGE_LINES if any(map(pattern.search, lines))}
     return max(reached, key=STAGES.index, default=None)
+
+
+def meeting(titles: Sequence[str]) -> str | None:
+    """A rank that waits says nothing for as long as torch lets it, 30 minutes: only its title tells (evidence 07, 15)."""
+    titles = list(shown(titles))
+    if any(map(_MET.match, titles)):
+        return "met"
+    return "waits" if any(map(_WAITS.match, titles)) else None

@@ -209,12 +209,13 @@ def test_the_refusal_of_another_generation_says_nothing() -> None:
 
 def test_it_waits_and_says_how_far_it_is() -> None:
     decision = decide(replace(HEAD, stage="ranks", stages=(("ranks", NOW - 600),)), both(LOADING))
-    assert decision.sentence == "waiting for the engine: weights, 10 min so far"
+    assert decision.sentence == "waiting for the engine: loading weights, 0 s so far"
     assert decision.state.stages == (("ranks", NOW - 600), ("weights", NOW))
     assert decision.next is not None
     assert decision.next.at == NOW - 600 + 2700
-    again = decide(decision.state, both(LOADING))
+    again = decide(decision.state, both(LOADING), now=NOW + 10)
     assert again.state.stages == decision.state.stages
+    assert again.sentence == "waiting for the engine: loading weights, 10 s so far"
 
 
 @pytest.mark.parametrize("engine", [None, EngineView(health=Unknown("late", NOW)), EngineView(health=404)])

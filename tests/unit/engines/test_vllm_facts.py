@@ -44,6 +44,35 @@ def test_stages_never_go_back() -> None:
     assert VLLM.stages[-1] == "ready"
 
 
+HEAD_ALONE = [
+    (["vllm serve"], None),
+    (["vllm serve", "/lab/vllm/bin/python3 -m vllm.model_exec"], None),
+    (["vllm serve", "resource_tracker", "/lab/vllm/bin/python3 -c from multiproce"], None),
+    (["vllm serve", "resource_tracker", "VLLM::EngineCore", "/lab/vllm/bin/python3 -c from multiproce"], None),
+    (["vllm serve", "resource_tracker", "VLLM::EngineCore", "VLLM::Worker"], "waits"),
+]
+"""The titles of a head without a worker, 0 to 42 s after its start; the last ones stay for ever (evidence 07)."""
+STALE = [
+    (["vllm serve", "resource_tracker", "VLLM::Worker_TP1"], "met"),
+    (["vllm serve", "resource_tracker", "VLLM::Worker"], "waits"),
+    (["vllm serve", "resource_tracker", "VLLM::Worker_TP1", "VLLM::Worker"], "met"),
+    (["mine::Worker_PP1_TP0"], "met"),
+    (["VLLM::Worker "], "waits"),
+    (["bash -c pgrep VLLM::Worker", "[VLLM::Worker]"], None),
+    ([], None),
+]
+"""A worker of an earlier start, one of this, and both on one node (evidence 15); a shell and a zombie are none."""
+
+
+@pytest.mark.parametrize(("titles", "meeting"), [*HEAD_ALONE, *STALE])
+def test_titles_say_whether_a_rank_waits_for_its_peers(titles: list[str], meeting: str | None) -> None:
+    assert VLLM.meeting(titles) == meeting
+
+
+def test_every_stage_has_words() -> None:
+    assert set(VLLM.stage_words) == set(VLLM.stages)
+
+
 @pytest.mark.parametrize(
     ("titles", "stage"),
     [

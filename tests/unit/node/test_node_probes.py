@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from sparkd.facts import boot, docker, memory, paths, ping, processes, shm, sockets, system
-from sparkd.model.machine import Process, ShmSegment, Socket
-from sparkd.node import tcp
+from sparkd.facts import boot, docker, effort, memory, paths, ping, processes, shm, sockets, system
+from sparkd.model.machine import Process, ShmSegment, Socket, Work
+from sparkd.node import procfs, tcp
 from sparkd.node.probes import docker as docker_probe
+from sparkd.node.probes import effort as effort_probe
 from sparkd.node.probes.processes import Wanted
 
 from .service import Connection, Service, identity, wait_for
@@ -206,6 +207,54 @@ def wanted(*names: str) -> Wanted:
 )
 def test_processes_refuses_what_is_no_name(node: Connection, args: dict[str, object]) -> None:
     assert node.probe({"name": "processes", "args": args})["processes"]["code"] == "refused"
+
+
+# --------------------------------------------------------------------------------------------------------------- effort
+
+
+def test_effort_counts_cpu_and_bytes_of_a_container_and_of_children_that_ended(
+    spawn: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the control group is made up; the figures are the kernel's."""
+    code = (
+        "import subprocess, sys\n"
+        "for line in sys.stdin:\n"
+        "    if line == 'child\\n': subprocess.run([sys.executable, '-S', '-c', 'sum(range(6_000_000))'])\n"
+        "    if line == 'bytes\\n': open('/dev/zero', 'rb').read(200_000)\n"
+        "    print(flush=True)\n"
+    )
+    process = spawn([sys.executable, "-S", "-c", f"print(flush=True)\n{code}"])
+    assert process.stdin is not None
+    assert process.stdout is not None
+    real = procfs.read_record
+
+    def read_record(path: str) -> bytes:
+        if path.endswith("/cgroup"):
+            return f"0::/docker/{A}\n".encode() if path == f"/proc/{process.pid}/cgroup" else b"0::/\n"
+        return real(path)
+
+    monkeypatch.setattr(procfs, "read_record", read_record)
+
+    def done() -> Work:
+        (one,) = effort.parse(effort_probe.probe({"containers": [A, B], "units": []}, 1.0))
+        return one
+
+    first = done()
+    assert first.owner == A
+    assert done() == first, "it sleeps"
+    for asked in ("bytes", "child"):
+        process.stdin.write(f"{asked}\n".encode())
+        process.stdin.flush()
+        assert process.stdout.readline()
+    after = done()
+    assert after.io_bytes - first.io_bytes >= 200_000
+    assert after.cpu_ms - first.cpu_ms >= 20, "of a child that is gone"
+
+
+def test_effort_of_no_rank_is_nothing(node: Connection) -> None:
+    assert node.text("effort", containers=[B], units=["sparkd-none-0.service"]) == ""
+    assert node.text("effort") == ""
+    assert node.probe({"name": "effort", "args": {"containers": ["x"]}})["effort"]["code"] == "refused"
 
 
 # -------------------------------------------------------------------------------------------------------------- sockets

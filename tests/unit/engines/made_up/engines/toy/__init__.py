@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from typing import Any
 
@@ -26,6 +26,7 @@ class Toy:
     start_order: tuple[str, ...] = ("head", "workers")
     reserved_args: frozenset[str] = frozenset({"seat"})
     stages: tuple[str, ...] = ("winding", "ready")
+    stage_words: Mapping[str, str] = field(default_factory=dict)
     pages: tuple[str, ...] = ()
     flags_file: Traversable | None = None
     severities_file: Traversable | None = None
@@ -55,6 +56,9 @@ class Toy:
 
     def world_size(self, args: Mapping[str, Any]) -> int | None:
         return int(args.get("springs", 1))
+
+    def meeting(self, titles: Sequence[str]) -> str | None:
+        return None
 
     def stage(self, titles: Sequence[str], lines: Sequence[str], health: int | None) -> str | None:
         return "ready" if health == 200 else "winding"
