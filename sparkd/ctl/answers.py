@@ -64,6 +64,15 @@ class Stage(NamedTuple):
     seconds: float | None = None
 
 
+class Suspect(NamedTuple):
+    """The stage under way takes too long; `longest_s` is the most that it took before, None where it never ended."""
+
+    stage: str
+    seconds: float
+    longest_s: float | None = None
+    limit_s: float = 0.0
+
+
 class Start(NamedTuple):
     """The start under way; `eta_s` counts from the answer, None where there is no earlier start to learn from."""
 
@@ -71,6 +80,7 @@ class Start(NamedTuple):
     stage_since: Moment | None = None
     eta_s: float | None = None
     stages: tuple[Stage, ...] = ()
+    suspect: Suspect | None = None
 
 
 class Failure(NamedTuple):

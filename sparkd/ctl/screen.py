@@ -96,7 +96,7 @@ def _stages(start: Start, now: float) -> str:
     ]
     if start.stage:
         so_far = f" {duration(now - start.stage_since)} so far" if start.stage_since is not None else ""
-        done.append(f"{start.stage}{so_far}")
+        done.append(f"{start.stage}{so_far}{' (too long)' if start.suspect else ''}")
     return ", ".join(done)
 
 

@@ -139,7 +139,8 @@ def _told_from(deployment: Deployment, verb: Verb) -> str:
 
 def _change(look: Look) -> object:
     one = look.deployment
-    return one.phase, one.start.stage if one.start else None, _still_up(one)
+    late = one.start.suspect is not None if one.start else False
+    return one.phase, one.start.stage if one.start else None, late, _still_up(one)
 
 
 def _still_up(deployment: Deployment) -> int:
@@ -156,6 +157,8 @@ def _doing(look: Look) -> str:
     if deployment.start.stage:
         words += f", {deployment.start.stage}"
     eta = deployment.start.eta_s
+    if deployment.start.suspect:
+        words += ", which takes longer than it ever did"
     return words if eta is None else f"{words}, about {duration(eta)} to go"
 
 

@@ -91,7 +91,9 @@ def _lines(api: Api, name: str | None, status: Status) -> int:
             continue
         said[""] = None
         for one in look.deployments:
-            state = (one.wanted, one.phase, one.serving, look.unread_nodes(one) != ())
+            late = one.start.suspect if one.start else None
+            slow = late.stage if late else None
+            state = (one.wanted, one.phase, one.serving, look.unread_nodes(one) != (), slow)
             if name in (None, one.name) and said.get(one.name) != state:
                 print(f"{clock(look.at, look.at)} {verdict(one, look).text}", flush=True)
                 said[one.name] = state

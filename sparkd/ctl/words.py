@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sparkd.ctl.answers import Deployment, Status
 from sparkd.ctl.text import ago, clock, duration, listing
+from sparkd.model.words import suspect_words
 
 STARTING = {
     "precheck": "checking the nodes",
@@ -89,6 +90,9 @@ def _underway(deployment: Deployment, status: Status, unread: str) -> Verdict:
         return Verdict(f"{name} is NOT serving: sparkd is about to start it.", "yellow", 5)
     if phase in STARTING:
         eta = deployment.start.eta_s if deployment.start else None
+        if deployment.start and (late := deployment.start.suspect):
+            slow = f"{late.stage} takes too long, {suspect_words(late.seconds, late.longest_s)}"
+            return Verdict(f"{name} is starting: {slow}.", "yellow", 6)
         ready = f", ready in about {duration(eta)}" if eta is not None else ""
         return Verdict(f"{name} is starting: {STARTING[phase]}{ready}.", "yellow", 5)
     return Verdict(f"{name} is NOT serving: phase {phase}.", "red", 8)
@@ -180,6 +184,8 @@ def _after_hold(deployment: Deployment) -> str:
 
 def _ready(deployment: Deployment, status: Status) -> str:
     eta = deployment.start.eta_s if deployment.start else None
+    if deployment.start and deployment.start.suspect:
+        return "serving, once it answers a real request; sparkd looks into the stage that takes too long"
     if eta is None:
         return "serving, once it answers a real request; there is no earlier start to tell how long that takes"
     return f"serving, at about {ago(status.at + eta, status.at)}, judged by earlier starts"

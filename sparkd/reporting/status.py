@@ -11,6 +11,7 @@ from sparkd.model.config import BrokenDeployment, Deployment
 from sparkd.model.decision import Failure, FailureClass, Hold, Intent, Phase, State
 from sparkd.model.machine import Memory
 from sparkd.model.snapshot import Unknown
+from sparkd.model.start_times import Overdue, overdue, recent
 from sparkd.model.view import ClusterView, Pending, eta_s, stage_seconds
 from sparkd.model.words import STARTING, awaited, headline, reasoned, rfc3339
 from sparkd.reporting import config_changes, outage_list
@@ -176,14 +177,28 @@ def _start(view: ClusterView, name: str, state: State) -> Json:
     stages = state.stages if state.phase in BRINGING_UP else ()
     current, since = stages[-1] if stages else (None, state.since)
     lasted = {stage: round(s, 1) for stage, s in stage_seconds(stages, view.at).items() if stage != current}
-    eta = eta_s(stages, view.at, view.earlier.get(name, ()))
+    launch, learned = state.launch, state.learned
+    late = overdue(stages, learned, launch.profile, launch.warm, view.at)
+    # A stage that takes longer than ever makes any guess at the end a wrong one.
+    earlier = recent(learned, launch.profile, launch.warm) or view.earlier.get(name, ())
+    eta = eta_s(stages, view.at, earlier) if late is None else None
     return {
         "stage": current,
         "stage_since": moment(view, since),
         "eta_s": None if eta is None else round(eta, 1),
+        "suspect": _suspect(late) if late is not None else None,
         "stages": [
             {"name": stage, "started_at": moment(view, began), "seconds": lasted.get(stage)} for stage, began in stages
         ],
+    }
+
+
+def _suspect(late: Overdue) -> Json:
+    return {
+        "stage": late.stage,
+        "seconds": round(late.lasted_s, 1),
+        "longest_s": late.longest_s,
+        "limit_s": round(late.limit_s, 1),
     }
 
 
