@@ -91,7 +91,7 @@ def _underway(deployment: Deployment, status: Status, unread: str) -> Verdict:
     if phase in STARTING:
         eta = deployment.start.eta_s if deployment.start else None
         if deployment.start and (late := deployment.start.suspect):
-            slow = f"{late.stage} takes too long, {suspect_words(late.seconds, late.longest_s)}"
+            slow = f"stage {late.stage} takes too long, {suspect_words(late.seconds, late.longest_s)}"
             return Verdict(f"{name} is starting: {slow}.", "yellow", 6)
         ready = f", ready in about {duration(eta)}" if eta is not None else ""
         return Verdict(f"{name} is starting: {STARTING[phase]}{ready}.", "yellow", 5)

@@ -145,7 +145,9 @@ def _stale(case: Case, launch: Launch, peer: Sight, others: list[Sight]) -> Doub
 def _unreachable(case: Case, launch: Launch, peer: Sight, others: list[Sight]) -> Doubt | None:
     """Both wait, the head listens, and this rank has no connection to it."""
     head = next((one for one in others if one.rank == 0), None)
-    if head is None or peer.meeting != "waits" or not _listens(case, head) or _connected(case, peer):
+    if head is None or peer.stopped or head.stopped:
+        return None
+    if peer.meeting != "waits" or not _listens(case, head) or _connected(case, peer):
         return None
     text = (
         f"{peer.name} has no connection to port {case.deployment.master_port} of {head.name}, and both wait for each "

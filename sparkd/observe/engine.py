@@ -44,12 +44,12 @@ class EngineLook:
         base = base_url(deployment, self.cluster.nodes)
         health = await self._health(base, deployment)
         starts = head is not None and state.phase in STARTING
-        lines = await self._log(node, head, STAGE_LINES) if head is not None and starts else []
+        stage, log = await self._stage(deployment, head, views, health) if head and starts else (None, None)
         return EngineView(
             health=health,
             metrics=await self._metrics(base, deployment) if health == 200 else None,
-            stage=await self._stage(deployment, head, views, health, lines) if head is not None and starts else None,
-            log=zlib.crc32("\n".join(lines).encode("utf-8", "replace")) if lines else None,
+            stage=stage,
+            log=log,
             log_findings=await self._findings(deployment, state, views)
             if state.phase is Phase.SERVE and state.watch.suspicious
             else (),
@@ -77,19 +77,17 @@ class EngineLook:
         return read
 
     async def _stage(
-        self,
-        deployment: Deployment,
-        head: Container,
-        views: Mapping[str, NodeView],
-        health: int | None | Unknown,
-        lines: list[str],
-    ) -> str | None:
+        self, deployment: Deployment, head: Container, views: Mapping[str, NodeView], health: int | None | Unknown
+    ) -> tuple[str | None, int | None]:
+        """How far its start has come, and what stands for the last lines of its log."""
         processes = views[deployment.nodes[0]].processes
         titles = [] if isinstance(processes, Unknown) else [one.title for one in processes if one.owner == head.id]
+        lines = await self._log(deployment.nodes[0], head, STAGE_LINES)
         status = health if isinstance(health, int) else None
         read = ENGINES[deployment.engine].stage
         stage = await bounded_bytes.parsed(lambda said: bounded("the log of rank 0", read, titles, said, status), lines)
-        return None if isinstance(stage, Unread) else stage
+        log = zlib.crc32("\n".join(lines).encode("utf-8", "replace")) if lines else None
+        return None if isinstance(stage, Unread) else stage, log
 
     async def _findings(
         self, deployment: Deployment, state: State, views: Mapping[str, NodeView]

@@ -8,8 +8,8 @@ from typing import Any
 
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Deployment
-from sparkd.model.decision import ASK_ENGINE, ASK_LEFTOVERS, ASK_SOURCES, State
-from sparkd.model.machine import Boot, DockerUnit, Memory, Ping, Process, Socket
+from sparkd.model.decision import ASK_ENGINE, ASK_LEFTOVERS, ASK_SOURCES, STARTING, State
+from sparkd.model.machine import Boot, DockerUnit, Memory, Ping, Process, Socket, Work
 from sparkd.model.snapshot import Container, EngineMetrics, EngineView, NodeView, Snapshot, Unknown
 
 from . import loads
@@ -42,6 +42,13 @@ class SimContainer:
     """It looks well in every way and answers nothing."""
     late: bool = False
     """Docker finished its start after sparkd had given up."""
+    up_s: float = 0.0
+    """How long it has been running."""
+    hollow: bool = False
+    """Its engine has ended without a word, and what had started it runs on."""
+    met: bool = False
+    """All ranks of its generation have met, so that its process has its last title."""
+    cpu_ms: int = 0
 
     @property
     def runs(self) -> bool:
@@ -90,8 +97,16 @@ class SimCluster:
     fabric: bool = True
     idle: bool = False
     """Nobody asks: a head that lost its worker never notices (evidence 01)."""
-    tokens: float = 0.0
     load_s: float = LOAD_S
+    late_s: dict[int, float] = field(default_factory=dict)
+    """Rank -> how long its container runs before the engine in it begins."""
+    busy: bool = True
+    """What comes before the engine computes."""
+    walled: bool = False
+    """A firewall between the nodes keeps the ranks from meeting."""
+    titles: dict[str, str] = field(default_factory=dict)
+    """Container -> what its process calls itself, where that is something else than it should be."""
+    tokens: float = 0.0
     slow_page: bool = False
     """Its metrics come too late to be read."""
     silent: bool = False
@@ -126,9 +141,14 @@ class SimCluster:
         node = self.nodes[self.deployment.nodes[rank]]
         return next((one for one in node.containers if one.rank == rank and one.owner == OWNER), None)
 
+    def begun(self, one: SimContainer) -> bool:
+        """Is there an engine in it?"""
+        return one.runs and not one.hollow and one.up_s >= self.late_s.get(one.rank, 0.0)
+
     def peers_up(self, head: SimContainer) -> bool:
         peers = [self.rank(rank) for rank in self.deployment.workers]
-        return all(peer is not None and peer.runs and peer.generation == head.generation for peer in peers)
+        same = all(peer is not None and self.begun(peer) and peer.generation == head.generation for peer in peers)
+        return same and self.begun(head)
 
     def answers(self, generation: int) -> bool:
         """Would a completion sent to this generation be answered?"""
@@ -155,11 +175,19 @@ class SimCluster:
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
+        for _, one in self.running():
+            one.up_s += seconds
+            one.cpu_ms += int(100 * seconds) if self.busy or self.begun(one) else 0
         for node, head in self.running():
             if head.rank != 0 or node.stopping:
                 continue
+            kept = self.walled or any(one.frozen for _, one in self.running())
+            if kept and self.peers_up(head) and head.loaded_s < self.load_s:
+                continue  # a start waits for all of its ranks
             if self.peers_up(head):
                 head.loaded_s, head.doomed_at = head.loaded_s + seconds, None
+                for _, one in self.running():
+                    one.met |= one.generation == head.generation
             elif head.loaded_s >= self.load_s and not self.idle:
                 head.doomed_at = head.doomed_at if head.doomed_at is not None else self.now + 5.0
             if head.doomed_at is not None and self.now >= head.doomed_at:
@@ -227,6 +255,9 @@ class SimCluster:
             paths={one.source: "dir" if node.mount else "missing" for one in mounts} if asks_sources else {},
             leftovers={name: tuple(self._left(node))} if asks_left else {},
             **self._load(node, state),
+            work=tuple(Work(one.id, one.cpu_ms, 0) for one in node.containers if one.runs)
+            if state.phase in STARTING
+            else (),
         )
 
     def _load(self, node: SimNode, state: State) -> dict[str, Any]:
@@ -244,7 +275,14 @@ class SimCluster:
         return Container(*known, state=one.state, exit_code=one.exit_code)
 
     def _process(self, one: SimContainer) -> Process:
-        return Process(one.pid, 1, one.pid * 10, "T" if one.frozen else "S", 1 << 30, one.id, f"rank {one.rank}")
+        return Process(one.pid, 1, one.pid * 10, "T" if one.frozen else "S", 1 << 30, one.id, self._title(one))
+
+    def _title(self, one: SimContainer) -> str:
+        if one.id in self.titles:
+            return self.titles[one.id]
+        if not self.begun(one):
+            return "bash start.sh"
+        return f"VLLM::Worker_TP{one.rank}" if one.met else "VLLM::Worker"
 
     def _left(self, node: SimNode) -> Iterator[Process]:
         yield from (Process(pid, 1, pid * 10, "S", 1 << 20, "-", "VLLM::Worker") for pid in node.strays)
@@ -263,6 +301,8 @@ class SimCluster:
                 yield from (Socket("LISTEN", "0.0.0.0", port, "0.0.0.0", 0, 0, 0, 2, one.pid) for port in ports)
             elif head is not None and head.state == "exited" and head.generation == one.generation and head.loaded_s:
                 yield Socket("CLOSE_WAIT", "10.0.0.2", 40000, "10.0.0.1", ports[1], 0, 0, 3, one.pid)
+            elif head is not None and self.begun(head) and self.begun(one) and not self.walled:
+                yield Socket("ESTABLISHED", "10.0.0.2", 40000, "10.0.0.1", ports[1], 0, 0, 3, one.pid)
 
     def _pings(self, node: SimNode) -> Iterator[Ping]:
         for other in self.nodes.values():
@@ -276,7 +316,7 @@ class SimCluster:
         if self.nodes[self.deployment.nodes[0]].unread:
             return None
         if head.dead or head.loaded_s < self.load_s:
-            return EngineView(health=503 if head.dead else None, stage="weights")
+            return EngineView(health=503 if head.dead else None, stage="weights" if head.met else "rendezvous")
         if not self.idle and self.answers(state.generation):
             self.tokens += 10.0
         metrics = EngineMetrics(self.requests, 0.0, self.tokens, self.tokens, 0.1)

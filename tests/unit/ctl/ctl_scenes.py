@@ -89,6 +89,21 @@ def serving() -> Json:
     return status(deployment())
 
 
+def slow() -> Json:
+    """Loading weights takes longer than it ever did, and one rank does nothing."""
+    found = starting()
+    (one,) = found["deployments"]
+    one["sentence"] = (
+        "waiting for the engine: loading weights, 4 min so far, it never took more than 70 s; "
+        "rank 1 on spark2 has done nothing for 3 min"
+    )
+    one["start"] |= {
+        "eta_s": None,
+        "suspect": {"stage": "weights", "seconds": 240.0, "longest_s": 70.0, "limit_s": 210.0},
+    }
+    return found
+
+
 def starting() -> Json:
     stages = [
         {"name": "containers", "started_at": "2026-11-27T06:59:50Z", "seconds": 4.0},
@@ -294,6 +309,7 @@ SCENES: dict[str, Callable[[], Json]] = {
     for scene in (
         serving,
         starting,
+        slow,
         backoff,
         held,
         healing,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 from ctl_daemon import Daemon, check_golden, daemon, environment, error, on_terminal, sparkd
-from ctl_scenes import Json, held, serving, starting, stopped, two, unknown_node
+from ctl_scenes import Json, held, serving, slow, starting, stopped, two, unknown_node
 
 WHY: Json = {
     "schema": 1,
@@ -255,15 +255,26 @@ def test_watch_as_json_is_ndjson_of_the_event_stream() -> None:
 
 
 def test_watch_without_a_terminal_says_what_changes() -> None:
-    with daemon(serving(), serving(), starting(), starting(), stopped()) as server:
-        server.events = [("status", serving())] * 4
+    with daemon(serving(), serving(), starting(), starting(), slow(), slow(), stopped()) as server:
+        server.events = [("status", serving())] * 6
         text, code = follow(server, "ctl", "watch", until=lambda line: "stopped" in line)
     assert code == 0
     assert [line.partition(" ")[2].split(":")[0].rstrip(".") for line in text.splitlines()] == [
         "ds4-flash is serving",
         "ds4-flash is starting",
+        "ds4-flash is starting",
         "ds4-flash is stopped, as wanted",
     ]
+
+
+def test_watch_names_a_stage_that_takes_too_long() -> None:
+    with daemon(starting(), slow(), slow()) as server:
+        server.events = [("status", serving())] * 2
+        text, code = follow(server, "ctl", "watch", until=lambda line: "too long" in line)
+    assert code == 0
+    assert text.splitlines()[-1].endswith(
+        "ds4-flash is starting: stage weights takes too long, 4 min so far, never more than 1 min 10 s before."
+    )
 
 
 def test_watch_on_a_terminal_redraws_the_screen_in_place() -> None:

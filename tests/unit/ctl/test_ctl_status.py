@@ -31,6 +31,7 @@ def test_screen(scene: str) -> None:
     [
         ("serving", 0),
         ("starting", 4),
+        ("slow", 4),
         ("backoff", 4),
         ("held", 4),
         ("healing", 4),

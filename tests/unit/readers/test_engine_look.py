@@ -73,6 +73,20 @@ async def test_where_its_rank_is_seen_to_be_gone_nothing_is_asked() -> None:
     assert await looked(f"{TOKENS} 7\n", SERVING, Logs(), view("a"), view("b")) is None
 
 
+async def test_a_start_shows_its_stage_and_whether_its_log_goes_on() -> None:
+    logs = Logs([LogLine(1.0, "stdout", "Starting to load model /m"), LogLine(2.0, "stdout", "shard 1 of 9")])
+    starts = replace(SERVING, phase=Phase.START_HEAD)
+    first = await looked("", starts, logs, view("a", RANK), view("b"))
+    same = await looked("", starts, logs, view("a", RANK), view("b"))
+    logs.lines.append(LogLine(3.0, "stdout", "shard 2 of 9"))
+    moved = await looked("", starts, logs, view("a", RANK), view("b"))
+    assert first.stage == "ready", "it answers 200"
+    assert first.log == same.log != moved.log
+    silent = await looked("", starts, Logs(), view("a", RANK), view("b"))
+    assert silent.log is None
+    assert (await looked("", SERVING, logs, view("a", RANK), view("b"))).log is None, "nobody asks while it serves"
+
+
 async def test_what_was_printed_before_tokens_last_moved_was_survived() -> None:
     """A line of hours ago made the first late canary a verdict after thirty seconds. Clocks of nodes differ."""
     at = 1_000_000.0  # of the node, whatever ours says

@@ -15,10 +15,11 @@ from sparkd.hosts import LocalHost, Sockets
 from sparkd.hosts.client import NodeClient
 from sparkd.journal.owner import owner_id
 from sparkd.model.config import Cluster, Deployment, Node
-from sparkd.model.decision import State
-from sparkd.model.snapshot import Unknown
+from sparkd.model.decision import Phase, State
+from sparkd.model.snapshot import Container, Unknown
 from sparkd.observe import NodeAccess, Observer
 from sparkd.observe.nodes import NodeLook
+from sparkd.observe.unknowns import Unknowns
 from sparkd.runtimes.docker import DockerRuntime
 
 BOOT = "boot_id b\npid1_ticks 1\nuptime_s {}\nhostname h\nclk_tck 100\nnow {}\n"
@@ -83,3 +84,19 @@ async def test_a_bug_in_the_look_at_one_node_blinds_nobody_to_the_others(
     whys = [view.boot.why for view in seen.nodes.values() if isinstance(view.boot, Unknown)]
     assert whys[0] == "unreadable node a: TypeError, a bug in sparkd, see its log"
     assert "no node service answers" in whys[1]
+
+
+async def test_what_ranks_have_done_is_asked_only_while_one_of_theirs_starts(tmp_path: Path) -> None:
+    """It is paid per process of a node, in every look."""
+    host = LocalHost("a", Sockets(tmp_path / "docker", tmp_path / "service"))
+    access = NodeAccess(NodeClient(host, "us"), DockerRuntime("a", host.docker_socket))
+    cluster = Cluster(cluster="c", nodes={"a": Node(name="a", address="local")})
+    look = NodeLook("a", cluster, access, "us", Unknowns())
+    ranks = tuple(Container(f"{n}" * 64, f"sparkd-{n}-0", f"d{n}", 0, 1, "us", "spec", "running") for n in range(2))
+    look._units = (Container("u", "sparkd-d0-1", "d0", 1, 1, "us", "spec", "running", runtime="process"),)
+    assert "effort" not in look._second(ranks, [], set())
+    assert look._second(ranks, [], {"d0"})["effort"] == {"containers": ["0" * 64], "units": ["sparkd-d0-1.service"]}
+    for phase, asked in ((Phase.SERVE, False), (Phase.START_HEAD, True), (Phase.WARMUP, True)):
+        one = Deployment(name="d", engine="vllm", nodes=("a",))
+        seen = await look.look([one], {"d": State(phase=phase)}, {"docker"})
+        assert isinstance(seen.work, Unknown) == asked

@@ -12,10 +12,12 @@ from status_world import DS4, LOST, NOW, SERVING, WALL, container, node, view
 from sparkd.decide.holds import HEALS
 from sparkd.model.config import BrokenDeployment
 from sparkd.model.decision import Decision, Failure, FailureClass, Hold, Intent, Phase, Planned, State, Watch
+from sparkd.model.launch import Launch
 from sparkd.model.machine import Process, Socket
 from sparkd.model.outage import Outage
 from sparkd.model.sanity import Known, Sanity
 from sparkd.model.snapshot import Canary, Container, Snapshot, Unknown
+from sparkd.model.start_times import StageTimes
 from sparkd.model.view import DaemonFacts, eta_s, node_since, stage_seconds
 from sparkd.model.words import AWAITED, awaited, duration, headline, rfc3339
 from sparkd.reporting.status import status
@@ -209,11 +211,45 @@ def test_a_start_under_way_tells_stage_and_eta() -> None:
         "stage": "load",
         "stage_since": rfc3339(WALL - 60),
         "eta_s": 150.0 + 70.0,
+        "suspect": None,
         "stages": [
             {"name": "ranks", "started_at": rfc3339(WALL - 70), "seconds": 10.0},
             {"name": "load", "started_at": rfc3339(WALL - 60), "seconds": None},
         ],
     }
+
+
+LEARNED = (
+    StageTimes("", False, (("load", 70.0), ("graphs", 30.0)), 110.0, ((("load", 60.0), ("graphs", 30.0)),)),
+    StageTimes("", True, (("load", 20.0), ("graphs", 5.0)), 30.0, ((("load", 20.0), ("graphs", 5.0)),)),
+)
+
+
+@pytest.mark.parametrize(
+    ("launch", "lasted_s", "eta_s", "suspect"),
+    [
+        (Launch(), 50.0, 10.0 + 30.0, None),
+        (Launch(), 211.0, None, {"stage": "load", "seconds": 211.0, "longest_s": 70.0, "limit_s": 210.0}),
+        (Launch(warm=True), 15.0, 5.0 + 5.0, None),
+        (Launch(warm=True), 61.0, None, {"stage": "load", "seconds": 61.0, "longest_s": 20.0, "limit_s": 60.0}),
+        (Launch(profile="big"), 100.0, 150.0, None),
+        (Launch(profile="big"), 181.0, None, {"stage": "load", "seconds": 181.0, "longest_s": None, "limit_s": 180.0}),
+    ],
+)
+def test_a_start_goes_by_what_was_learned_of_its_kind(
+    launch: Launch, lasted_s: float, eta_s: float | None, suspect: dict[str, Any] | None
+) -> None:
+    """Of a kind that was never started, history tells how long it takes and not how long it may take."""
+    state = replace(
+        SERVING,
+        phase=Phase.START_HEAD,
+        stage="load",
+        stages=(("load", NOW - lasted_s),),
+        launch=launch,
+        learned=LEARNED,
+    )
+    found = only(status(view(state, earlier={"ds4": ({"load": 250.0},)})))["start"]
+    assert (found["eta_s"], found["suspect"]) == (eta_s, suspect)
 
 
 @pytest.mark.parametrize("phase", [Phase.PRECHECK, Phase.CLEANUP])
@@ -369,6 +405,11 @@ def test_the_verdict_names_what_matters_first() -> None:
     empty = Snapshot(NOW, WALL, {one: node(one) for one in ("spark1", "spark2")})
     assert say(stopped, "stopped", snapshot=empty) == "ds4 is stopped, as wanted."
     starting = replace(SERVING, phase=Phase.START_HEAD, stage="load", stages=(("load", NOW),))
+    late = replace(starting, stages=(("load", NOW - 240),), learned=LEARNED)
+    assert say(late) == (
+        "ds4 is NOT serving: it is starting (load), which takes too long: 4 min so far, never more than 1 min 10 s before."
+    )
+    assert say(replace(late, learned=())).endswith("which takes too long: 4 min so far, never seen to end before.")
     assert say(starting, earlier={"ds4": ({"load": 250.0},)}) == (
         "ds4 is NOT serving: it is starting (load), about 4 min 10 s to go."
     )
