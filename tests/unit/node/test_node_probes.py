@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from sparkd.facts import boot, docker, effort, memory, paths, ping, processes, shm, sockets, system
+from sparkd.facts import boot, docker, memory, paths, ping, processes, shm, sockets, system, work
 from sparkd.model.machine import Process, ShmSegment, Socket, Work
 from sparkd.node import procfs, tcp
 from sparkd.node.probes import docker as docker_probe
-from sparkd.node.probes import effort as effort_probe
+from sparkd.node.probes import work as work_probe
 from sparkd.node.probes.processes import Wanted
 
 from .service import Connection, Service, identity, wait_for
@@ -209,10 +209,10 @@ def test_processes_refuses_what_is_no_name(node: Connection, args: dict[str, obj
     assert node.probe({"name": "processes", "args": args})["processes"]["code"] == "refused"
 
 
-# --------------------------------------------------------------------------------------------------------------- effort
+# --------------------------------------------------------------------------------------------------------------- work
 
 
-def test_effort_counts_cpu_and_bytes_of_a_container_and_of_children_that_ended(
+def test_work_counts_cpu_and_bytes_of_a_container_and_of_children_that_ended(
     spawn: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the control group is made up; the figures are the kernel's."""
@@ -236,7 +236,7 @@ def test_effort_counts_cpu_and_bytes_of_a_container_and_of_children_that_ended(
     monkeypatch.setattr(procfs, "read_record", read_record)
 
     def done() -> Work:
-        (one,) = effort.parse(effort_probe.probe({"containers": [A, B], "units": []}, 1.0))
+        (one,) = work.parse(work_probe.probe({"containers": [A, B], "units": []}, 1.0))
         return one
 
     first = done()
@@ -251,10 +251,10 @@ def test_effort_counts_cpu_and_bytes_of_a_container_and_of_children_that_ended(
     assert after.cpu_ms - first.cpu_ms >= 20, "of a child that is gone"
 
 
-def test_effort_of_no_rank_is_nothing(node: Connection) -> None:
-    assert node.text("effort", containers=[B], units=["sparkd-none-0.service"]) == ""
-    assert node.text("effort") == ""
-    assert node.probe({"name": "effort", "args": {"containers": ["x"]}})["effort"]["code"] == "refused"
+def test_work_of_no_rank_is_nothing(node: Connection) -> None:
+    assert node.text("work", containers=[B], units=["sparkd-none-0.service"]) == ""
+    assert node.text("work") == ""
+    assert node.probe({"name": "work", "args": {"containers": ["x"]}})["work"]["code"] == "refused"
 
 
 # -------------------------------------------------------------------------------------------------------------- sockets

@@ -94,8 +94,8 @@ async def test_what_ranks_have_done_is_asked_only_while_one_of_theirs_starts(tmp
     look = NodeLook("a", cluster, access, "us", Unknowns())
     ranks = tuple(Container(f"{n}" * 64, f"sparkd-{n}-0", f"d{n}", 0, 1, "us", "spec", "running") for n in range(2))
     look._units = (Container("u", "sparkd-d0-1", "d0", 1, 1, "us", "spec", "running", runtime="process"),)
-    assert "effort" not in look._second(ranks, [], set())
-    assert look._second(ranks, [], {"d0"})["effort"] == {"containers": ["0" * 64], "units": ["sparkd-d0-1.service"]}
+    assert "work" not in look._second(ranks, [], set())
+    assert look._second(ranks, [], {"d0"})["work"] == {"containers": ["0" * 64], "units": ["sparkd-d0-1.service"]}
     for phase, asked in ((Phase.SERVE, False), (Phase.START_HEAD, True), (Phase.WARMUP, True)):
         one = Deployment(name="d", engine="vllm", nodes=("a",))
         seen = await look.look([one], {"d": State(phase=phase)}, {"docker"})
