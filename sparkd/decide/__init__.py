@@ -18,6 +18,7 @@ prechecks     whether what the checks found holds it
 needs         which image, path, user or port is known to be missing
 memory_need   how much memory each node has for its rank, and who has the rest
 memory_gate   whether that is enough, measured after the cleanup
+memory_back   whether memory of what ended is still coming back
 strays        who has a port or outlived its container, and whether sparkd may end it
 where_to_ask  on which node an engine may be asked for its parser now
 
@@ -34,6 +35,10 @@ doubts        which ranks and peers speak against it, in words
 working       since when nothing is answered although a node works, and what a node draws while its ranks wait
 busyness      whether a node works for its ranks or only waits, from two looks at it
 cpu_time      how many cores a rank used between two looks, and how many of them its compilers
+memory_low    whether a node's memory runs out, by its last looks
+memory_taker  who takes it
+memory_drain  whether memory becomes less and less while nobody asks anything
+memory_guard  what is told of that, and which group is stopped before its node locks up
 loss          whether a rank, a node or a head is gone for certain
 outages       when an outage began, what caused it, and when it ended
 

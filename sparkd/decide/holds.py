@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from sparkd.decide import needs
+from sparkd.decide import memory_low, needs
 from sparkd.decide.case import Case, decide
 from sparkd.decide.memory_need import enough
 from sparkd.model.check import Status
@@ -70,6 +70,7 @@ HEALS: Mapping[str, Callable[[Case, str], bool]] = {
     "port": lambda case, node: needs.port_taken(case) is None,
     "name": lambda case, node: not case.group.foreign,
     "memory": lambda case, node: enough(case),
+    "memory-guard": memory_low.passes,
     "stray": lambda case, node: not case.group.leftovers,
     "check": lambda case, node: _check_passes(case),
     "exit": lambda case, node: _runs_something_else(case),

@@ -11,6 +11,7 @@ from sparkd.decide.classify import Kind
 from sparkd.decide.failing import fail, postpone
 from sparkd.decide.group import shutting_down, target, young
 from sparkd.decide.loss import loss, reboot
+from sparkd.decide.memory_guard import stop
 from sparkd.decide.teardown import clear_stale
 from sparkd.model.action import RemoveRanks, StartRanks, WarmUp
 from sparkd.model.decision import Decision, FailureClass, Phase, Planned, Watch
@@ -31,7 +32,9 @@ def start_ranks(case: Case) -> Decision:
     waiting = waiting_for_unread(case, "starting")
     if waiting is not None:
         return waiting
-    trouble = reboot(case) or _stopping(case) or _refused(case) or loss(case, owed(case)) or clear_stale(case)
+    trouble = (
+        reboot(case) or _stopping(case) or _refused(case) or loss(case, owed(case)) or stop(case) or clear_stale(case)
+    )
     if trouble is not None:
         return trouble
     ranks = dict(case.stages).get(case.state.phase, ())
@@ -151,7 +154,7 @@ def warmup(case: Case) -> Decision:
     waiting = waiting_for_unread(case, "warming up")
     if waiting is not None:
         return waiting
-    trouble = loss(case, case.ranks) or clear_stale(case) or _strange_listener(case)
+    trouble = loss(case, case.ranks) or stop(case) or clear_stale(case) or _strange_listener(case)
     if trouble is not None:
         return trouble
     watch = health.observed(case, case.state.watch)

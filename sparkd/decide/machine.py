@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sparkd.decide import evidence as health
-from sparkd.decide import launching, outages, sanity, serving, standing, starting
+from sparkd.decide import launching, memory_guard, outages, sanity, serving, standing, starting
 from sparkd.decide.case import Case, decide
 from sparkd.decide.group import gather
 from sparkd.decide.teardown import in_flight
@@ -55,7 +55,7 @@ def step(
     group = gather(running, state, snapshot, intent)
     state = replace(state, highest=max(state.highest, group.newest))
     case = Case(running, state, snapshot, intent, policy, now, group, ENGINES[running.engine], deployment, late)
-    return outages.account(case, _decided(case))
+    return outages.account(case, memory_guard.account(case, _decided(case)))
 
 
 def _decided(case: Case) -> Decision:

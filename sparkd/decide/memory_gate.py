@@ -10,21 +10,27 @@ from dataclasses import replace
 
 from sparkd.decide.case import Case, decide, duration
 from sparkd.decide.holds import hold
+from sparkd.decide.memory_back import coming_back, not_back
 from sparkd.decide.memory_need import Short, shorts, unread
 from sparkd.model.decision import Decision, FailureClass, Planned
 
 
 def gate(case: Case) -> Decision | None:
-    """None when every node has enough. Else: clean and measure again (`resource_retries`), then hold with what is missing."""
+    """None when every node has enough, and no more is coming back of what the last generation had.
+
+    Else: clean and measure again (`resource_retries`), then hold with what is missing.
+    """
     unknown = unread(case.deployment, case.group.views)
     if unknown:
         said = f"cleaning up: the memory of {'; '.join(unknown)} cannot be read"
         return decide(case.state, said, "memory-unknown")
+    if returning := coming_back(case):  # whatever is there: it is more with the next look, and costs no try
+        return decide(case.state, f"waiting for the memory of the last generation: {returning}", "memory-returns")
     found = shorts(case.deployment, case.group.views)
     if not found:
         return None
     worst, more = max(found, key=lambda one: one.missing), len(found) - 1
-    text = worst.text + (f" (and {more} more of its nodes)" if more else "")
+    text = worst.text + not_back(case, worst.node) + (f" (and {more} more of its nodes)" if more else "")
     return _measure_again(case, worst, text)
 
 

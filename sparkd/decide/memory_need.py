@@ -91,6 +91,11 @@ def shorts(deployment: Deployment, views: Mapping[str, NodeView], *, dropped: bo
     return found
 
 
+def available(views: Mapping[str, NodeView]) -> tuple[tuple[str, int], ...]:
+    """Node -> bytes, where that could be read."""
+    return tuple((node, view.memory.available) for node, view in views.items() if isinstance(view.memory, Memory))
+
+
 def unread(deployment: Deployment, views: Mapping[str, NodeView]) -> list[str]:
     """Nodes, each with why, whose memory could not be read although the gate wants it."""
     if deployment.memory.get("gate") == "off":

@@ -12,6 +12,7 @@ from sparkd.decide.classify import Kind
 from sparkd.decide.doubts import canary_words, details, doubts, suspect
 from sparkd.decide.failing import fail
 from sparkd.decide.loss import loss, proven_gone
+from sparkd.decide.memory_guard import stop
 from sparkd.decide.teardown import clear_stale
 from sparkd.decide.working import effort_words, learned, planned, told
 from sparkd.model.action import Action, AskSanity, SendCanary
@@ -22,7 +23,7 @@ def serve(case: Case) -> Decision:
     """Facts first, then the clocks. A node that cannot be read ends nothing, and the rest is watched on meanwhile."""
     if case.group.unread:
         return _half_blind(case)
-    end = loss(case, case.ranks)
+    end = loss(case, case.ranks) or stop(case)
     if end is not None:
         return end
     watch = health.observed(case, health.unasked(case, case.state.watch))

@@ -8,6 +8,7 @@ from sparkd.decide.failing import back_off, hold_for_budget
 from sparkd.decide.group import boots, shutting_down, young
 from sparkd.decide.holds import hold
 from sparkd.decide.memory_gate import gate
+from sparkd.decide.memory_need import available
 from sparkd.decide.prechecks import prechecks
 from sparkd.decide.teardown import teardown
 from sparkd.model.action import CleanNodes, KillProcesses
@@ -149,6 +150,7 @@ def begin(case: Case, generation: int) -> Decision:
         started_at=case.now,
         starts=(*budget.counted(case.policy.budget, case.state.starts, case.now), *spent),
         ranks_started=(),
+        memory_before=available(case.group.views),
         boots=boots(case.group),
         stage="ranks",
         stages=(("ranks", case.now),),

@@ -7,6 +7,7 @@ from math import isfinite
 from sparkd.decide.case import Case, decide, names, waiting_for_unread
 from sparkd.decide.group import target
 from sparkd.decide.holds import hold
+from sparkd.decide.memory_low import SIGNATURE
 from sparkd.model.action import Action, CaptureEvidence, KillProcesses, RemoveRanks, StopRanks, Target
 from sparkd.model.decision import Decision, FailureClass, Phase
 from sparkd.model.snapshot import EngineMetrics, Unknown
@@ -24,14 +25,16 @@ Step = tuple[Action, str]
 def teardown(case: Case, doing: str) -> Decision | None:
     """The next step of taking the group down, or None once it is verified gone.
 
-    Evidence first, then the head, then the workers (a head that is stopped first ends its streams itself), then the
-    containers, then processes that outlived theirs. Waits while any node of the group is unread.
+    Evidence first (but for a node that runs out of memory), then the head, then the workers (a head that is stopped first ends
+    its streams itself), then the containers, then processes that outlived theirs. Waits while any node of the group is unread.
     """
     waiting = waiting_for_unread(case, doing)
     if waiting is not None:
         return waiting
     trouble = _trouble(case)
-    steps = _capture(case) + _stop(case) + _remove(case) + _kill(case)
+    # What Docker and systemd keep of a rank is as good after its end, and the node may not last until it has been read.
+    first = _stop(case) + _capture(case) if _urgent(case) else _capture(case) + _stop(case)
+    steps = first + _remove(case) + _kill(case)
     if steps:
         action, what = steps[0]
         stuck = _stuck(case, trouble)
@@ -69,6 +72,12 @@ def _capture(case: Case) -> list[Step]:
         return []
     reason = failure.signature if failure is not None and failure.generation == newest else "stop"
     return [(CaptureEvidence(newest, _ours(case), reason), "saving the logs of all ranks")]
+
+
+def _urgent(case: Case) -> bool:
+    """Memory goes on falling until its ranks are gone, and what they have logged can be read afterwards."""
+    failure = case.state.failure
+    return failure is not None and failure.signature == SIGNATURE and failure.generation == case.group.newest
 
 
 def _stop(case: Case) -> list[Step]:

@@ -87,7 +87,7 @@ class Supervisor:
             surveyor, asking, self.owner, self.ledger, state, AskedEngines(self._hands), self._record, journal
         )
         self.checker = Checker(surveyor, asking, self.owner, self.wake, self.drift_watch.before_start)
-        self._observer = Observer(self.cluster, self.access, self.owner)
+        self._observer = Observer(self.cluster, self.access, self.owner, self.wake)
         self.in_flight = InFlight(self._hands, self._ended, self.wake)
         self.states, self.intents = self.ledger.states, self.ledger.intents
 
@@ -206,6 +206,7 @@ class Supervisor:
         for name in self.deployments:
             again |= await self._decide(name, self.snapshot)
         self._check(self.snapshot)
+        self._observer.memory.follow(self._group)
         self.drift_watch.look(self._group, self.snapshot)
         if self.checker.boots:  # the checks have read them anew, every few minutes
             booted, self.checker.boots = self.checker.boots, {}

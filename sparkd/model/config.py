@@ -12,6 +12,7 @@ from typing import Any
 from sparkd.model.container import ContainerSpec as ContainerSpec
 from sparkd.model.container import LogLimit as LogLimit
 from sparkd.model.container import Mount as Mount
+from sparkd.model.memory_trail import MemorySettings
 from sparkd.model.policy import Backoff as Backoff
 from sparkd.model.policy import Budget as Budget
 from sparkd.model.policy import Health as Health
@@ -123,6 +124,8 @@ class Cluster:
     """Code of a check -> `off`, `warn` or `fail`."""
     cleanup: Cleanup = field(default_factory=Cleanup)
     """What is tidied on the nodes before a start."""
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    """What is done when the memory of a node runs out."""
     http: Http = field(default_factory=Http)
     """Metrics, status page and API for machines and browsers."""
     notify: Notify = field(default_factory=Notify)
@@ -153,7 +156,7 @@ LAUNCH = (
 )
 """Keys of a deployment that shape its ranks. What differs here is `restart pending`; `digest` covers these."""
 
-LIVE = ("autostart", "start", "stop", "health", "after", "requires", "checks", "policy", "file")
+LIVE = ("autostart", "start", "stop", "health", "memory", "after", "requires", "checks", "policy", "file")
 """Keys that count at once, whatever runs: how it is watched, not what it is."""
 
 
@@ -223,7 +226,8 @@ class Deployment:
     health: Health = field(default_factory=Health)
     """How a silent engine is asked whether it lives."""
     memory: Mapping[str, Any] = field(default_factory=dict)
-    """The gate before a start: `gate: auto` or `off`, and `reserve` for what is no engine memory on the `head` and on a `worker`."""
+    """The gate before a start: `gate: auto` or `off`, and `reserve` for what is no engine memory on the `head` and on a `worker`;
+    `guard: {below, act}`, over sparkd.yaml's."""
     known_good: Mapping[str, Any] = field(default_factory=dict)
     """Figures measured when all was well, such as `decode_tokens_per_second`."""
     after: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from enum import StrEnum
 from sparkd.model.action import Action
 from sparkd.model.config import Deployment
 from sparkd.model.launch import Launch
+from sparkd.model.memory_trail import MemoryEpisode
 from sparkd.model.outage import Outage
 from sparkd.model.sanity import ROW, Sanity
 from sparkd.model.start_times import StageTimes
@@ -204,6 +205,10 @@ class State:
     """When the next start is tried; while held, when the fact of the hold is looked at again."""
     resource_tries: int = 0
     """Measurements already made for a resource failure (DESIGN 7: 30, 60, 120 s)."""
+    memory_before: tuple[tuple[str, int], ...] = ()
+    """Node -> bytes that it had available right before the last start: what has to come back once that has ended."""
+    memory: tuple[MemoryEpisode, ...] = ()
+    """Where memory runs out or drains, as it was told."""
     started_at: float | None = None
     serving_since: float | None = None
     serving_since_wall: float | None = None

@@ -24,6 +24,7 @@ from sparkd.model.machine import (
     Socket,
     Work,
 )
+from sparkd.model.memory_trail import Guard, MemoryTrail
 from sparkd.model.rank import unit_name
 from sparkd.model.sanity import Said
 
@@ -222,6 +223,10 @@ class Snapshot:
     """Deployment -> the action in flight."""
     cleanup: Cleanup = field(default_factory=Cleanup)
     """What sparkd.yaml allows to be cleaned before a start."""
+    memory: Mapping[str, MemoryTrail] = field(default_factory=dict)
+    """Node -> the looks at its memory until now."""
+    guard: Guard = field(default_factory=Guard)
+    """What sparkd.yaml says of a node whose memory runs out."""
     checks: Mapping[str, Checked] = field(default_factory=dict)
     """Deployment -> the last run of its checks."""
     took_s: float = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -13,6 +13,7 @@ from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import State
 from sparkd.model.snapshot import EngineView, NodeView, Snapshot, Unknown, blind
 from sparkd.observe.engine import DEADLINE_S, EngineLook
+from sparkd.observe.memory_trails import MemoryTrails
 from sparkd.observe.nodes import NodeLook
 from sparkd.observe.unknowns import NodeAccess, Unknowns
 
@@ -25,17 +26,22 @@ class Observer:
     cluster: Cluster
     access: Mapping[str, NodeAccess]
     owner: str
+    wake: Callable[[], None] = lambda: None
+    """Called when memory moves so that the loop should look at once."""
+    memory: MemoryTrails = field(init=False)
     _unknowns: Unknowns = field(default_factory=Unknowns)
     _nodes: dict[str, NodeLook] = field(default_factory=dict)
     _engine: EngineLook = field(init=False)
 
     def __post_init__(self) -> None:
         self._engine = EngineLook(self.cluster, self.access, self._unknowns)
+        self.memory = MemoryTrails(self.wake)
         self.configure(self.cluster)
 
     def configure(self, cluster: Cluster) -> None:
         """Go on with this configuration and the nodes in `access` by now; what is remembered of those that stay is kept."""
         self.cluster = self._engine.cluster = cluster
+        self.memory.configure(self.access, cluster.memory.guard)
         kept = {name: look for name, look in self._nodes.items() if self.access.get(name) is look.access}
         self._nodes = {
             name: kept.get(name) or NodeLook(name, cluster, access, self.owner, self._unknowns)
@@ -81,4 +87,6 @@ class Observer:
             engines=engines,
             took_s=min(clock.now() - at, self.cluster.policy.node_deadline + ENGINE_S),
             cleanup=self.cluster.cleanup,
+            memory=self.memory.seen(at, views, engines, deployments, states),
+            guard=self.cluster.memory.guard,
         )

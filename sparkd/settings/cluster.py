@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from sparkd.base.errors import Problem
 from sparkd.model.config import Cluster, Node
-from sparkd.settings import shared_rules
+from sparkd.settings import memory_rules, shared_rules
 from sparkd.settings.secret_rules import in_cluster
 from sparkd.settings.shape import Fault, place, refused, shape
 from sparkd.settings.tree import Item, Path, from_plain, resolve
@@ -103,6 +103,7 @@ def _findings(cluster: Cluster, tree: Item) -> Iterator[Fault]:
     yield from shared_rules.policy(("policy",), cluster.policy)
     yield from shared_rules.checks(("checks",), cluster.checks)
     yield from shared_rules.word(("cleanup", "remove_strays"), cluster.cleanup.remove_strays)
+    yield from memory_rules.in_cluster(cluster)
     yield from _paths(cluster)
     yield from _listener(cluster.http.listen)
     yield from _notify(cluster)

@@ -12,7 +12,7 @@ from sparkd.engines.args import canonical
 from sparkd.model.config import Cluster, ContainerSpec, Deployment
 from sparkd.model.rank import IDENTITY
 from sparkd.model.secret import is_secret
-from sparkd.settings import shared_rules
+from sparkd.settings import memory_rules, shared_rules
 from sparkd.settings.secret_rules import in_deployment
 from sparkd.settings.shape import Fault, suggestion
 from sparkd.settings.tree import Path
@@ -29,8 +29,9 @@ _ULIMITS = (
 """setrlimit(2), as the node service takes them."""
 _IMAGE = r"[a-z0-9][\w./:@-]*"
 OPEN_KEYS: dict[Path, tuple[str, ...]] = {
-    ("memory",): ("gate", "reads", "weights", "reserve"),
+    ("memory",): ("gate", "reads", "weights", "reserve", "guard"),
     ("memory", "reserve"): ("head", "worker"),
+    ("memory", "guard"): ("below", "act"),
     ("provides",): ("modules", "binaries"),
     ("build_metadata",): ("path", "equals"),
     ("warmup", "expect"): ("reasoning", "contains"),
@@ -262,13 +263,6 @@ def _open_mappings(d: Deployment) -> Iterator[Fault]:
         yield from shared_rules.keys(("markers", index), marker, MARKER_KEYS, suggestion)
         yield from _path_in(("markers", index), marker)
     yield from _path_in(("build_metadata",), d.build_metadata)
-    if d.memory.get("weights") is not None:
-        yield from shared_rules.size(("memory", "weights"), str(d.memory["weights"]))
-    reserve = d.memory.get("reserve", {})
-    if not isinstance(reserve, Mapping):
-        yield Fault(("memory", "reserve"), "expected a mapping", "write {head: 6GiB, worker: 2GiB}")
-    for name, size in reserve.items() if isinstance(reserve, Mapping) else ():
-        yield from shared_rules.size(("memory", "reserve", name), str(size))
 
 
 def _path_in(path: Path, value: Mapping[str, Any]) -> Iterator[Fault]:
@@ -278,6 +272,7 @@ def _path_in(path: Path, value: Mapping[str, Any]) -> Iterator[Fault]:
 
 _RULES: tuple[Callable[[Deployment], Iterator[Fault]], ...] = (
     *(_words, _amounts, _what_runs, _nodes, _arguments, _environment, in_deployment, _container, _open_mappings),
+    memory_rules.in_deployment,
 )
 
 

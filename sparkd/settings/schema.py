@@ -65,6 +65,7 @@ _OPEN: dict[Path, Json] = {
             "gate": {"enum": list(WORDS["memory", "gate"])},
             "reads": {"enum": list(WORDS["memory", "reads"])},
             "reserve": {"type": "object"},
+            "guard": {"type": "object"},
         }
     },
     ("container", "ulimits"): {"additionalProperties": {"type": "integer", "minimum": -1}},

@@ -27,6 +27,7 @@ WORDS: dict[Path, tuple[str, ...]] = {
     ("warmup", "api"): ("chat", "completions"),
     ("memory", "gate"): ("auto", "off"),
     ("memory", "reads"): ("free", "available"),
+    ("memory", "guard", "act"): ("warn", "stop"),
     ("container", "network"): ("host",),
     ("container", "ipc"): ("host", "private"),
     ("container", "gpus"): ("all",),
