@@ -22,6 +22,15 @@ class Memory(NamedTuple):
     swap_used: int | None = None
 
 
+class MemoryAlert(NamedTuple):
+    """A node runs out of memory (`low`), or loses it while idle (`drain`)."""
+
+    kind: str
+    text: str
+    since: Moment | None = None
+    fix: str = ""
+
+
 class Node(NamedTuple):
     name: str
     state: str
@@ -29,6 +38,7 @@ class Node(NamedTuple):
     why: str | None = None
     boot_at: Moment | None = None
     memory: Memory | None = None
+    memory_alerts: tuple[MemoryAlert, ...] = ()
 
     @property
     def unread(self) -> bool:
@@ -211,6 +221,11 @@ class Status(NamedTuple):
     def unread_nodes(self, deployment: Deployment) -> tuple[Node, ...]:
         names = {rank.node for rank in deployment.ranks}
         return tuple(node for node in self.nodes if node.unread and node.name in names)
+
+    def short_nodes(self, deployment: Deployment) -> tuple[Node, ...]:
+        """Nodes of it whose memory runs out or drains."""
+        names = {rank.node for rank in deployment.ranks}
+        return tuple(node for node in self.nodes if node.memory_alerts and node.name in names)
 
 
 class Event(NamedTuple):

@@ -45,6 +45,10 @@ def node_lines(status: Status, term: Terminal) -> list[str]:
         if node.why:
             since = f"since {ago(node.since, status.at)}: " if node.since is not None else ""
             lines += labelled(node.name, since + node.why, term, "yellow")
+        for alert in node.memory_alerts:
+            since = f"since {ago(alert.since, status.at)}: " if alert.since is not None else ""
+            lines += labelled(node.name, since + alert.text, term, "yellow")
+            lines += labelled("fix", alert.fix, term, "bold") if alert.fix else []
     return lines
 
 

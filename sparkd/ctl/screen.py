@@ -69,6 +69,9 @@ def _block(deployment: Deployment, status: Status, term: Terminal) -> list[str]:
         lines += ["", *_ranks(deployment, status, term)]
     for node in status.unread_nodes(deployment):
         lines += labelled("unread", _unread(node, status.at), term, "yellow")
+    for node in status.short_nodes(deployment):
+        for alert in node.memory_alerts:
+            lines += labelled("memory", f"{alert.text}{f': {alert.fix}' if alert.fix else ''}", term, "yellow")
     facts = list(_facts(deployment, status, term))
     return [*lines, "", *facts] if facts else lines
 

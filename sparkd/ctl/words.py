@@ -48,8 +48,10 @@ def verdict(deployment: Deployment, status: Status) -> Verdict:
     if deployment.wanted != "up":
         return _unwanted(deployment, unread)
     if deployment.serving:
-        but = f", but {unread} cannot be asked" if unread else ""
-        return Verdict(f"{name} is serving{but}.", "yellow" if unread else "green", 3 if unread else 0)
+        short = listing(node.name for node in status.short_nodes(deployment))
+        troubles = [f"{unread} cannot be asked"] * bool(unread) + [f"memory runs short on {short}"] * bool(short)
+        but = f", but {listing(troubles)}" if troubles else ""
+        return Verdict(f"{name} is serving{but}.", "yellow" if troubles else "green", 3 if troubles else 0)
     return _underway(deployment, status, unread)
 
 

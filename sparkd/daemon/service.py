@@ -25,7 +25,7 @@ from sparkd.fleet.load_config import NotLoaded
 from sparkd.journal import Event, Journal
 from sparkd.model.config import Deployment
 from sparkd.model.view import ClusterView, Pending
-from sparkd.reporting import config_changes, outage_list
+from sparkd.reporting import config_changes, memory_alerts, outage_list
 from sparkd.reporting.copies import Shown
 
 
@@ -109,7 +109,7 @@ class Service:
         return {
             "schema": 1,
             "cause": self.showing.cause(name),
-            "also": [],
+            "also": memory_alerts.also(state),
             "sentence": state.sentence,
             "reason": state.reason,
             "rule": rule(state.reason, policy),

@@ -100,11 +100,8 @@ def account(case: Case, decision: Decision) -> Decision:
     begun = [one for key, one in after.items() if key not in before and not one.acted]
     over = [one for key, one in before.items() if key not in after]
     events = [(f"memory-{one.kind}", one.text) for one in begun] + [("memory-back", _back(case, one)) for one in over]
-    sentence = decision.sentence
-    if decision.state.phase in GUARDED:
-        sentence = "; ".join([sentence, *(one.text for one in after.values())])
-    state = replace(decision.state, memory=tuple(after.values()), sentence=sentence)
-    return replace(decision, state=state, sentence=sentence, events=(*decision.events, *events))
+    state = replace(decision.state, memory=tuple(after.values()))
+    return replace(decision, state=state, events=(*decision.events, *events))
 
 
 Known = Mapping[tuple[str, str], MemoryEpisode]

@@ -26,6 +26,8 @@ class Kind(StrEnum):
 
 SHARE = 4
 """What grew by less than this part of what was lost is not told: the rest of it went somewhere else."""
+LISTED = 12
+"""Processes that a node tells at the most (`node/probes/holders.py`)."""
 SEEN_IN_PART = (Kind.RANK, Kind.CONTAINER, Kind.PROCESS)
 """Of these a look tells the biggest only."""
 
@@ -80,8 +82,9 @@ def _apart(looks: list[MemoryLook]) -> tuple[MemoryLook, MemoryLook] | None:
 
 def _grown(before: MemoryLook, after: MemoryLook, view: NodeView) -> Iterator[Growth]:
     had, has = _held(before, view), _held(after, view)
+    listed = [one.rss_bytes for one in before.holders.processes] if before.holders is not None else []
     # What was not among the biggest then had less than the smallest of those.
-    unseen = min((one.rss_bytes for one in before.holders.processes), default=0) if before.holders else 0
+    unseen = min(listed) if len(listed) >= LISTED else 0
     for key, one in has.items():
         earlier = had[key].has if key in had else min(one.has, unseen if one.kind in SEEN_IN_PART else 0)
         yield Growth(one.kind, one.who, one.has - earlier, one.has, one.deployment)

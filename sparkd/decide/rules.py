@@ -81,6 +81,7 @@ RULES: dict[str, Rule] = {
     "unborn": Rule(2, "a rank that was created and never started is removed before it is started again"),
     "stray-holder": Rule(3, "`remove_strays` allows to end it, and neither a container nor a unit brings it back"),
     "memory-wait": Rule(6, _measured_again),
+    "memory-returns": Rule(2, "what the last generation had is given back before the next one measures its node"),
     "memory-unknown": Rule(1, "nothing starts while the memory cannot be read: unknown is not enough"),
     "port-wait": Rule(2, "ports are verified free before anything starts"),
     "port-unknown": Rule(1, "nothing starts while a port cannot be checked: unknown is not free either"),

@@ -58,6 +58,7 @@ AWAITED = {
     "gone": "nothing of the last start is left on {node}",
     "stray": "nothing of an earlier generation is left on {node}",
     "memory": "{node} has the memory that its rank needs",
+    "memory-guard": "{node} has more memory than before the start that ran out of it, or its file has changed",
 }
 """Kind of the fact of a hold that heals itself -> what has to become true."""
 
@@ -87,6 +88,7 @@ def headline(status: Json) -> str:
         *_about_daemon(status["daemon"]),
         *_about_deployments(status["deployments"], status["at"]),
         *(_about_node(node, status["at"]) for node in status["nodes"] if node["state"] == "unknown"),
+        *(stopped(alert["text"]) for node in status["nodes"] for alert in node.get("memory_alerts", ())),
     )
     return " ".join(part for part in parts if part)
 

@@ -7,7 +7,7 @@ one thing is asked at a time, and each question has its deadline.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import anyio
@@ -54,6 +54,8 @@ class _Followed:
     waited_for: bool = False
     """A start waits for its memory."""
     tokens: float | None = None
+    slowly_at: float | None = None
+    """When it was last asked for the slow row, whatever came of it."""
     asking: bool = False
     """A task asks it now, or will in a second."""
 
@@ -67,11 +69,11 @@ class _Followed:
         self.looks = [*told[-1:], *recent]
 
     def add_slow(self, look: MemoryLook) -> None:
-        if look.memory is not None and look.holders is not None and self.slow_due(look.at):
+        if look.memory is not None:
             self.slow = [*self.slow, look][-SLOW_KEPT:]
 
     def slow_due(self, now: float) -> bool:
-        return not self.slow or now - self.slow[-1].at >= SLOWLY_S
+        return not self.every_second and (self.slowly_at is None or now - self.slowly_at >= SLOWLY_S)
 
     def wants_holders(self, now: float) -> bool:
         """It comes near the guard, and has become less since it was read last who has it."""
@@ -133,7 +135,7 @@ class MemoryTrails:
         node.every_second = bool(phases & FOLLOWED)
         node.waited_for = any(states[one.name].reason in WAITING for one in here)
         if phases & MOVING:
-            node.slow = []
+            node.slow, node.slowly_at = [], None
 
     def follow(self, group: TaskGroup | None) -> None:
         """Ask what is due of each node, beside the loop: again and again while a group starts there, else once."""
@@ -159,12 +161,15 @@ class MemoryTrails:
             await anyio.sleep(max(EVERY_S / 10, EVERY_S - (clock.now() - began)))
 
     async def _look(self, name: str, node: _Followed) -> None:
-        now = clock.now()
-        slowly = node.slow_due(now) and not node.every_second
-        look = await memory_look(name, self.access[name], slowly or node.wants_holders(now), DEADLINE_S)
-        look = MemoryLook(look.at, look.memory, look.holders, node.tokens)
+        now, access = clock.now(), self.access.get(name)
+        if access is None:  # it was taken out of the configuration a moment ago
+            return
+        slowly = node.slow_due(now)
+        look = await memory_look(name, access, slowly or node.wants_holders(now), DEADLINE_S)
+        look = replace(look, tokens=node.tokens)
         node.add(look)
         if slowly:
+            node.slowly_at = now
             node.add_slow(look)
         if falling(node.looks, node.below) is not None or (node.waited_for and node.rising()):
             self.wake()

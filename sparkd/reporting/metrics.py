@@ -16,6 +16,7 @@ from sparkd.model.decision import Cause, FailureClass, Phase, State
 from sparkd.model.machine import Boot, Memory
 from sparkd.model.snapshot import EngineMetrics
 from sparkd.model.view import ClusterView
+from sparkd.reporting.memory_alerts import KINDS as ALERTS
 
 MINUTES = (1, 2, 5, 10, 20, 40, 60, 120, 300, 600, 900, 1200, 1800, 2700, 3600)
 """Buckets in seconds for phases and stages: a first boot of 40 minutes is normal."""
@@ -183,6 +184,13 @@ def _nodes(view: ClusterView, now: Json) -> Iterator[Metric]:
         for kind in Memory.__dataclass_fields__
     ]
     yield gauge("node_memory_bytes", "The one pool of memory, by use.", ("node", "kind"), memory)
+    alerts = [
+        ((one["name"], kind), any(alert["kind"] == kind for alert in one["memory_alerts"]))
+        for one in now["nodes"]
+        for kind in ALERTS
+    ]
+    text = "1 while the node runs out of memory (low), or loses it while idle (drain)."
+    yield gauge("node_memory_alert", text, ("node", "kind"), alerts)
 
 
 CHECK_STATUS = {Status.OK: 0, Status.WARN: 1, Status.FAIL: 2, Status.UNKNOWN: 3}

@@ -43,7 +43,7 @@ class Notification:
     """One notice; the fields are those of the webhook's body. `at` is RFC 3339, `outage_s` seconds."""
 
     kind: str
-    """down | recovered | held | node_lost | node_back | budget | drift | test"""
+    """down | recovered | held | node_lost | node_back | memory | budget | drift | test"""
     cluster: str
     at: str
     sentence: str
@@ -135,10 +135,20 @@ def _node(was: Json | None, now: Json, before: Json | None, after: Json, notice_
     if _silent(now, after["at"], notice_s) and not lost_before:
         text = f"{now['name']} could not be asked for {duration(notice_s)}: {now['why']}. Unknown is not down"
         yield note(kind="node_lost", sentence=stopped(text), signature=now.get("code"))
+    yield from _memory(was, now, note)
     if lost_before and now["state"] == "ok":
         silent = between(was["since"], after["at"]) if was else None
         lasted = f" after {duration(silent)}" if silent is not None else ""
         yield note(kind="node_back", sentence=f"{now['name']} answers again{lasted}.", outage_s=silent)
+
+
+def _memory(was: Json | None, now: Json, note: Callable[..., Notification]) -> Iterator[Notification]:
+    """Each time in which memory runs out or drains, when it begins; not where a group was stopped for it: that is down."""
+    told = {one["kind"] for one in was.get("memory_alerts", ())} if was is not None else set()
+    for one in now["memory_alerts"]:
+        if one["kind"] not in told and not one["acted"]:
+            about = {"cls": "resource", "signature": f"memory-{one['kind']}"}
+            yield note(kind="memory", sentence=stopped(one["text"]), fix=one["fix"] or None, **about)
 
 
 def drifted(cluster: str, event: Event) -> Iterator[Notification]:

@@ -15,6 +15,7 @@ from sparkd.model.start_times import Overdue, overdue, recent
 from sparkd.model.view import ClusterView, Pending, eta_s, stage_seconds
 from sparkd.model.words import STARTING, awaited, headline, reasoned, rfc3339
 from sparkd.reporting import config_changes, outage_list
+from sparkd.reporting.memory_alerts import memory_alerts
 from sparkd.reporting.rank_status import BRINGING_UP, NOT_LOOKED, moment, rank_status, seen
 from sparkd.reporting.sanity_status import sanity_status
 
@@ -272,4 +273,5 @@ def node_status(view: ClusterView, name: str) -> Json:
         "boot_at": rfc3339(view.snapshot.wall - boot.uptime_s) if boot and view.snapshot else None,
         "system": node.system if node is not None and isinstance(node.system, str) else None,
         "memory": {field: getattr(memory, field) for field in Memory.__dataclass_fields__} if memory else None,
+        "memory_alerts": memory_alerts(view.states, name),
     }
