@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkd.model.check import Checked, Finding, Level, Status
 from sparkd.model.config import Deployment
 from sparkd.model.decision import ASK_ENGINE, ASK_LEFTOVERS, ASK_SOURCES, STARTING, State
 from sparkd.model.machine import Boot, DockerUnit, Memory, Ping, Process, Socket, Work
+from sparkd.model.memory_trail import MemoryLook, MemoryTrail
 from sparkd.model.snapshot import Container, EngineMetrics, EngineView, NodeView, Snapshot, Unknown
 
 from . import loads
@@ -77,6 +78,14 @@ class SimNode:
     """One of the checks finds something that forbids a start."""
     memory_taken: bool = False
     """Somebody else has so much memory that no rank fits."""
+    drains: int = 0
+    """Bytes that a rank of ours takes each second while it runs there."""
+    returns: int = 1 << 60
+    """Bytes that are given back each second once no rank runs."""
+    drained: int = 0
+    """Bytes taken in that way."""
+    looks: list[MemoryLook] = field(default_factory=list)
+    """The memory of each second, as far back as sparkd remembers it."""
     stuck: bool = False
     """Stops and kills hang (moby/moby#22802)."""
     unread_since: float | None = None
@@ -88,6 +97,18 @@ class SimNode:
     @property
     def unread(self) -> bool:
         return not self.on or not self.reachable or self.docker != "running"
+
+    @property
+    def memory(self) -> Memory:
+        whole = TAKEN if self.memory_taken else MEMORY
+        left = max(0, whole.available - self.drained)
+        return replace(whole, available=left, free=max(0, whole.free - self.drained))
+
+    def pass_second(self, at: float) -> None:
+        """Memory is taken while a rank runs, and given back afterwards; sparkd looks at it each second."""
+        runs = any(one.runs and one.owner == OWNER for one in self.containers)
+        self.drained = max(0, self.drained + (self.drains if runs else -self.returns))
+        self.looks = [*self.looks[-59:], MemoryLook(at, self.memory if self.on and self.reachable else None)]
 
 
 @dataclass(slots=True)
@@ -174,6 +195,9 @@ class SimCluster:
     # ----------------------------------------------------------------------------------------------------------- time
 
     def pass_time(self, seconds: float) -> None:
+        for second in range(1, int(seconds) + 1):
+            for node in self.nodes.values():
+                node.pass_second(self.now + second)
         self.now += seconds
         for _, one in self.running():
             one.up_s += seconds
@@ -222,7 +246,8 @@ class SimCluster:
         engine = self._engine(state)
         engines = {self.deployment.name: engine} if engine is not None else {}
         checks = {self.deployment.name: Checked(self.now, 0.1, self._findings())}
-        return Snapshot(self.now, 1.7e9 + self.now, nodes, OWNER, engines, checks=checks)
+        trails = {name: MemoryTrail(tuple(node.looks)) for name, node in self.nodes.items()}
+        return Snapshot(self.now, 1.7e9 + self.now, nodes, OWNER, engines, checks=checks, memory=trails)
 
     def _findings(self) -> tuple[Finding, ...]:
         failing = (name for name, node in self.nodes.items() if node.check_fails)
@@ -244,7 +269,7 @@ class SimCluster:
         return NodeView(
             name=node.name,
             boot=Boot(f"{node.name}-{node.boot}", 10, self.now - node.booted_at),
-            memory=TAKEN if node.memory_taken else MEMORY,
+            memory=node.memory,
             system="stopping" if node.stopping else "running",
             docker=DockerUnit(running=node.docker != "stopped"),
             containers=tuple(self._container(one) for one in node.containers) if docker else no_docker,

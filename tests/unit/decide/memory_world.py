@@ -19,8 +19,7 @@ WARN = replace(DEPLOYMENT, memory={"guard": {"act": "warn"}})
 
 def pool(available: float, cache: float = 0, free: float | None = None, shm: float = 0) -> Memory:
     free = available - cache if free is None else free
-    figures = (int(one * GIB) for one in (120, free, available, cache, shm))
-    return Memory(*figures, 0)
+    return Memory(120 * GIB, int(free * GIB), int(available * GIB), int(cache * GIB), int(shm * GIB), 0)
 
 
 def look(ago: float, memory: Memory | float | None, holders: Holders | None = None) -> MemoryLook:

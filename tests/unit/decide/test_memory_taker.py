@@ -36,12 +36,12 @@ GROWS: dict[str, tuple[Holders, Holders, str]] = {
     "a browser that was not there": (
         holders(POLKITD),
         holders(program(900, 1.1, "/usr/lib/firefox/firefox -P"), POLKITD),
-        "firefox (pid 900), which grew by 922 MiB to 1.1 GiB",
+        "firefox (pid 900), which grew by 1.1 GiB to 1.1 GiB",
     ),
     "a new process of the same number": (
         holders(program(900, 0.9, "old"), program(2, 0.1)),
         holders(replace(program(900, 1.1, "new"), start_ticks=7), program(2, 0.1)),
-        "new (pid 900), which grew by 1.0 GiB to 1.1 GiB",
+        "new (pid 900), which grew by 1.1 GiB to 1.1 GiB",
     ),
     "a rank, by all its processes": (
         holders(program(1, 0.5, owner=C), program(2, 0.5, owner=C)),
