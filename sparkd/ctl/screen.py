@@ -71,7 +71,8 @@ def _block(deployment: Deployment, status: Status, term: Terminal) -> list[str]:
         lines += labelled("unread", _unread(node, status.at), term, "yellow")
     for node in status.short_nodes(deployment):
         for alert in node.memory_alerts:
-            lines += labelled("memory", f"{alert.text}{f': {alert.fix}' if alert.fix else ''}", term, "yellow")
+            lines += labelled("memory", alert.text, term, "yellow")
+            lines += labelled("fix", alert.fix, term, "bold") if alert.fix else []
     facts = list(_facts(deployment, status, term))
     return [*lines, "", *facts] if facts else lines
 

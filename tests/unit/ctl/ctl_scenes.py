@@ -293,6 +293,20 @@ def stopped() -> Json:
     )
 
 
+ALERT = {
+    "kind": "low",
+    "since": "2026-11-27T07:00:40Z",
+    "text": "spark2 runs out of memory: 922 MiB available, 2.1 GiB less than 2 s before; most of it went to "
+    "polkitd (pid 812), which grew by 2.0 GiB to 2.3 GiB",
+    "fix": "on spark2: end polkitd (pid 812), or restart it",
+    "acted": False,
+}
+
+
+def short_of_memory() -> Json:
+    return status(deployment(), nodes=[node("spark1"), node("spark2", memory_alerts=[ALERT])])
+
+
 def stale() -> Json:
     findings = {"ok": 29, "warn": 1, "fail": 2, "unknown": 1}
     drift = {"breaks": 1, "slows": 1, "unknown": 0, "benign": 0}
@@ -322,6 +336,7 @@ SCENES: dict[str, Callable[[], Json]] = {
         paused,
         stopped,
         stale,
+        short_of_memory,
         empty,
     )
 }
