@@ -222,11 +222,6 @@ class Status(NamedTuple):
         names = {rank.node for rank in deployment.ranks}
         return tuple(node for node in self.nodes if node.unread and node.name in names)
 
-    def short_nodes(self, deployment: Deployment) -> tuple[Node, ...]:
-        """Nodes of it whose memory runs out or drains."""
-        names = {rank.node for rank in deployment.ranks}
-        return tuple(node for node in self.nodes if node.memory_alerts and node.name in names)
-
 
 class Event(NamedTuple):
     at: Moment

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sparkd.ctl.answers import Deployment, Failure, Node, Pending, Rank, Start, Status
 from sparkd.ctl.text import Cell, Terminal, ago, clock, duration, hint, labelled, listing, size, table, wrap
-from sparkd.ctl.words import STARTING, down_for, headline, since, verdict, what_next, why
+from sparkd.ctl.words import STARTING, down_for, headline, short_nodes, since, verdict, what_next, why
 
 STALE_S = 30.0
 """Six periods of the loop: what the daemon knows is old then, and the screen says so first."""
@@ -69,7 +69,7 @@ def _block(deployment: Deployment, status: Status, term: Terminal) -> list[str]:
         lines += ["", *_ranks(deployment, status, term)]
     for node in status.unread_nodes(deployment):
         lines += labelled("unread", _unread(node, status.at), term, "yellow")
-    for node in status.short_nodes(deployment):
+    for node in short_nodes(deployment, status):
         for alert in node.memory_alerts:
             lines += labelled("memory", alert.text, term, "yellow")
             lines += labelled("fix", alert.fix, term, "bold") if alert.fix else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sparkd.ctl.answers import Deployment, Status
+from sparkd.ctl.answers import Deployment, Node, Status
 from sparkd.ctl.text import ago, clock, duration, listing
 from sparkd.model.words import suspect_words
 
@@ -48,11 +48,17 @@ def verdict(deployment: Deployment, status: Status) -> Verdict:
     if deployment.wanted != "up":
         return _unwanted(deployment, unread)
     if deployment.serving:
-        short = listing(node.name for node in status.short_nodes(deployment))
+        short = listing(node.name for node in short_nodes(deployment, status))
         troubles = [f"{unread} cannot be asked"] * bool(unread) + [f"memory runs short on {short}"] * bool(short)
         but = f", but {listing(troubles)}" if troubles else ""
         return Verdict(f"{name} is serving{but}.", "yellow" if troubles else "green", 3 if troubles else 0)
     return _underway(deployment, status, unread)
+
+
+def short_nodes(deployment: Deployment, status: Status) -> tuple[Node, ...]:
+    """Nodes of it whose memory runs out or drains."""
+    names = {rank.node for rank in deployment.ranks}
+    return tuple(node for node in status.nodes if node.memory_alerts and node.name in names)
 
 
 def _paused(deployment: Deployment) -> Verdict:
