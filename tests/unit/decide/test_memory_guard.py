@@ -187,7 +187,7 @@ def test_the_group_goes_at_once_head_first_and_its_evidence_is_taken_from_what_w
         decide(at, look, deployment=STOP).actions for look in (both_run, head_gone, all_gone)
     )
     assert isinstance(first, StopRanks)
-    assert ([one.node for one in first.targets], first.grace_s) == (["spark1"], 5.0)
+    assert ([one.node for one in first.targets], first.grace_s) == (["spark1"], 3.0)
     assert isinstance(second, StopRanks)
     assert [one.node for one in second.targets] == ["spark2"]
     assert isinstance(third, CaptureEvidence)
