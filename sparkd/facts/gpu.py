@@ -9,6 +9,7 @@ from sparkd.facts import Fact, FactError, lines
 from sparkd.model.printed import REAL, WHOLE
 
 _NUMBER = re.compile(rf"-?{REAL}(?![0-9])")
+_BITS = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _XID = re.compile(rf"({WHOLE}\.{WHOLE}) (NVRM: Xid .*?: ({WHOLE}),.*)")
 
 
@@ -24,6 +25,9 @@ class Gpu:
     utilization: float | None
     """Percent."""
     temperature_c: float | None
+    reasons: int | None = None
+    """The driver's clock-event reasons as NVML's bits: why the clock is not the highest one. None where it does not say."""
+    max_sm_mhz: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +71,22 @@ def parse(text: str) -> GpuState:
 
 
 def _gpu(row: str) -> Gpu:
+    """A driver of before R535 knows no clock events, and is asked without them."""
     fields = [field.strip() for field in row.split(",")]
-    if len(fields) != 8:
+    if len(fields) not in (8, 10):
         raise FactError(f"a GPU of {len(fields)} fields")
     _, name, driver, pstate, *figures = fields
-    return Gpu(name, driver, pstate, *map(_figure, figures))
+    clocks = (_bits(figures[4]), _figure(figures[5])) if len(fields) == 10 else (None, None)
+    return Gpu(name, driver, pstate, *map(_figure, figures[:4]), *clocks)
 
 
 def _figure(text: str) -> float | None:
     match = _NUMBER.match(text)
     return float(match[0]) if match else None
+
+
+def _bits(text: str) -> int | None:
+    return int(text, 16) if _BITS.fullmatch(text) else None
 
 
 def _xid(rest: str) -> Xid:

@@ -148,7 +148,7 @@ SPOILED: list[tuple[str, str, str]] = [
     ("model", "fail", "1 of 2 weight files that the index names are missing on spark2"),
     ("image", "fail", "is made for arm64, the node is amd64"),
     ("image", "fail", "another image on spark2"),
-    ("gpu", "warn", "580.82.07 is loaded on spark2, but the driver has no usable GPU"),
+    ("gpu", "fail", "580.82.07 is loaded on spark2, but the driver has no usable GPU"),
     ("parity", "warn", "NVIDIA driver on spark2 is 580.82.07, elsewhere 580.95.05"),
     ("parity", "warn", "system on spark2 is Another GNU/Linux 12"),
     ("flags", "fail", f"systemd on spark2 gives every unit {METHOD}=fork"),

@@ -13,6 +13,9 @@ from sparkd.node import command
 from sparkd.node.probes import versions
 
 FIELDS = "index,name,driver_version,pstate,power.draw,clocks.current.sm,utilization.gpu,temperature.gpu"
+CLOCKS = "clocks_event_reasons.active,clocks.max.sm"
+UNKNOWN_FIELD = "is not a valid field"
+"""A tool of before R535 has another word for clock events, and answers a question with one field too many by this alone."""
 XIDS = 20
 JOURNAL = (
     "journalctl",
@@ -33,7 +36,9 @@ def probe(args: Mapping[str, Any], deadline_s: float) -> str:
 
 def _smi(deadline_s: float) -> Iterator[str]:
     try:
-        finished = command.run(["nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader"], deadline_s)
+        finished = _ask(f"{FIELDS},{CLOCKS}", deadline_s)
+        if UNKNOWN_FIELD in finished.output + finished.errors:
+            finished = _ask(FIELDS, deadline_s)
     except FileNotFoundError:
         yield "smi missing\n"
         return
@@ -44,6 +49,10 @@ def _smi(deadline_s: float) -> Iterator[str]:
         return
     yield "smi ok\n"
     yield from (f"gpu {line}\n" for line in said)
+
+
+def _ask(fields: str, deadline_s: float) -> command.Finished:
+    return command.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"], deadline_s)
 
 
 def _xids(deadline_s: float) -> Iterator[str]:

@@ -17,7 +17,7 @@ from sparkd.model.decision import FailureClass
 from sparkd.model.machine import Ping
 from sparkd.model.snapshot import Container, Unknown
 
-GB10 = Gpu("NVIDIA GB10", "580.95.05", "P0", None, 2411.0, 96.0, 61.0)
+GB10 = Gpu("NVIDIA GB10", "580.95.05", "P0", None, 2411.0, 96.0, 61.0, 0, 3003.0)
 WELL = GpuState("580.95.05", "ok", "", (GB10,), ())
 
 
@@ -25,31 +25,84 @@ def gpus(state: GpuState) -> Any:
     return {GPU: {SPARK1: WELL, SPARK2: state}}
 
 
-GPUS: list[tuple[GpuState, list[str]]] = [
+def clocked(mhz: float, reasons: int | None, of: float | None = 3003.0, busy: float = 96.0) -> GpuState:
+    return replace(WELL, gpus=(replace(GB10, sm_mhz=mhz, reasons=reasons, max_sm_mhz=of, utilization=busy),))
+
+
+def logged(*xids: tuple[int, str]) -> GpuState:
+    return replace(WELL, xids=tuple(Xid(float(at), number, text) for at, (number, text) in enumerate(xids)))
+
+
+def lost(said: str, module: str | None = "580.95.05") -> GpuState:
+    return GpuState(module, "failed", said, (), ())
+
+
+RECOVERY = "NVRM: Xid (PCI:000f:01:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to "
+GPUS: list[tuple[GpuState, list[tuple[str, str]]]] = [
     (WELL, []),
-    (replace(WELL, gpus=(replace(GB10, pstate="P8", sm_mhz=208.0, utilization=0.0),)), []),
-    (replace(WELL, gpus=(replace(GB10, sm_mhz=507.0),)), ["507 MHz under full load"]),
-    (replace(WELL, gpus=(replace(GB10, sm_mhz=None),)), []),
-    (GpuState("580.95.05", "failed", "No devices were found", (), ()), ["no usable GPU"]),
-    (GpuState("580.95.05", "ok", "", (), ()), ["no usable GPU"]),
-    (GpuState(None, "missing", "", (), ()), ["no NVIDIA kernel module"]),
-    (GpuState("580.95.05", "missing", "", (), ()), ["not installed"]),
-    (replace(WELL, xids=(Xid(1.0, 13, "x"),)), []),
-    (replace(WELL, xids=(Xid(1.0, 13, "x"), Xid(2.0, 119, "NVRM: Xid 119"))), ["Xid 119 on spark2"]),
+    (lost("No devices were found"), [("fail", "no usable GPU")]),
+    (lost("Unable to determine the device handle for GPU0: 000F:01:00.0: GPU is lost."), [("fail", "no usable GPU")]),
+    (GpuState("580.95.05", "ok", "", (), ()), [("fail", "no usable GPU")]),
+    # What a sandbox, an upgrade or a starved machine shows as well proves nothing of the hardware.
+    (lost("Failed to initialize NVML: Insufficient Permissions"), [("warn", "no usable GPU")]),
+    (lost("Failed to initialize NVML: Driver/library version mismatch"), [("warn", "no usable GPU")]),
+    (GpuState(None, "missing", "", (), ()), [("warn", "no NVIDIA kernel module")]),
+    (GpuState("580.95.05", "missing", "", (), ()), [("warn", "not installed")]),
+    (logged((13, "x"), (31, "x"), (43, "x"), (45, "x")), []),
+    (logged((13, "x"), (119, "NVRM: Xid 119")), [("fail", "Xid 119 on spark2")]),
+    (logged((79, "a"), (79, "b"), (154, RECOVERY + "0x2 (Node Reboot Required)")), [("fail", "Xid 79"), ("fail", "154")]),
+    (logged((154, RECOVERY + "0x0 (None)")), []),
+    (logged((94, "x"), (63, "x")), [("warn", "Xid 94"), ("warn", "Xid 63")]),
+    (logged((48, "x")), [("fail", "double-bit ECC")]),
 ]
+"""What the driver and the kernel say -> (status, words) of what the check says of it."""
 
 
 @pytest.mark.parametrize(("state", "words"), GPUS)
-def test_gpu(state: GpuState, words: list[str]) -> None:
+def test_gpu(state: GpuState, words: list[tuple[str, str]]) -> None:
     found = said(gpu.CHECK, scene(gpus(state)))
-    assert [node for node, _, _ in found] == [SPARK2] * len(words)
+    assert [(node, status) for node, status, _ in found] == [(SPARK2, status) for status, _ in words]
+    assert all(word in text for (_, word), (_, _, text) in zip(words, found, strict=True))
+
+
+CLOCKS: list[tuple[GpuState, list[str]]] = [
+    (clocked(208.0, 0x1, busy=0.0), []),
+    (clocked(2411.0, 0), []),
+    # Under its power limit a card works at whatever clock that allows: recorded at 1440 of 1980 MHz, and at 900.
+    (clocked(1440.0, 0x4, 1980.0), []),
+    (clocked(880.0, 0x4), []),
+    (clocked(300.0, 0x1), []),
+    # A spin runs at the highest clock.
+    (clocked(1980.0, 0, 1980.0), []),
+    (clocked(2411.0, 0x80), ["its power supply brakes it"]),
+    (clocked(507.0, 0x8 | 0x80), ["its power supply brakes it"]),
+    (clocked(1400.0, 0x40 | 0x8), ["it is too hot, and its hardware"]),
+    (clocked(1400.0, 0x20 | 0x4), ["it is too hot, and the driver"]),
+    (clocked(1400.0, 0x8), ["its hardware slows it down"]),
+    # A GB10 whose firmware limits it, of which the driver knows nothing (minefield#55).
+    (clocked(513.0, 0), ["513 MHz under full load, of 3003, and the driver names no reason"]),
+    (clocked(513.0, 0, None), []),
+    (clocked(513.0, None), []),
+    (clocked(513.0, 0, busy=60.0), []),
+]
+
+
+@pytest.mark.parametrize(("state", "words"), CLOCKS)
+def test_clocks_are_judged_by_the_reasons_of_the_driver_and_hold_nothing(state: GpuState, words: list[str]) -> None:
+    found = said(gpu.CHECK, scene(gpus(state)))
+    assert [status for _, status, _ in found] == ["warn"] * len(words)
     assert all(word in text for word, (_, _, text) in zip(words, found, strict=True))
 
 
 def test_a_broken_gpu_waits_for_a_person_and_a_cpu_deployment_needs_none() -> None:
-    (found,) = trouble(gpu.CHECK, scene(gpus(GpuState("580", "failed", "No devices were found", (), ()))))
+    (found,) = trouble(gpu.CHECK, scene(gpus(lost("No devices were found"))))
     assert (found.cls, found.not_yet) == (FailureClass.HARDWARE, True)
     assert found.evidence == ("nvidia-smi: No devices were found",)
+    assert "take its power" in found.fix
+    (fatal,) = trouble(gpu.CHECK, scene(gpus(logged((79, "NVRM: Xid 79, fallen off the bus")))))
+    assert (fatal.evidence, fatal.not_yet) == (("NVRM: Xid 79, fallen off the bus",), False)
+    assert "take its power" in fatal.fix
+    assert "checks: {gpu: warn}" in fatal.fix, "who knows better needs a way past it"
     assert run.chosen([gpu.CHECK], replace(DEPLOYMENT, hardware="cpu"), {}) == []
 
 

@@ -41,6 +41,17 @@ def test_gpu_of_a_working_tool(tools: Path) -> None:
     assert [(one.at, one.number) for one in found.xids] == [(1764224000.123456, 79)]
 
 
+def test_gpu_is_asked_for_the_reasons_of_its_clock_and_an_older_tool_without_them(tools: Path) -> None:
+    row = "0, NVIDIA H200, 580.159.04, P0, 692.35 W, 1440 MHz, 99 %, 58"
+    tool(tools, "nvidia-smi", f"case $1 in *clocks_event*) echo '{row}, 0x0000000000000004, 1980 MHz';; esac")
+    (found,) = gpu_fact.parse(gpu.probe({}, 5.0)).gpus
+    assert (found.reasons, found.max_sm_mhz) == (4, 1980.0)
+    refusal = """echo 'Field "clocks_event_reasons.active" is not a valid field to query.'; exit 2"""
+    tool(tools, "nvidia-smi", f"case $1 in *clocks_event*) {refusal};; esac; echo '{row}'")
+    (older,) = gpu_fact.parse(gpu.probe({}, 5.0)).gpus
+    assert (older.sm_mhz, older.reasons, older.max_sm_mhz) == (1440.0, None, None)
+
+
 def test_gpu_of_a_tool_that_finds_none(tools: Path) -> None:
     tool(tools, "nvidia-smi", "echo 'No devices were found'; exit 6")
     found = gpu_fact.parse(gpu.probe({}, 5.0))
