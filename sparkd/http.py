@@ -88,6 +88,14 @@ async def post_json(url: str, body: bytes, headers: Mapping[str, str], deadline_
             return response.status_code
 
 
+async def send(method: str, url: str, body: bytes, headers: Mapping[str, str], deadline_s: float) -> tuple[int, str]:
+    """One request -> (status, beginning of the answer). Raises Late or Unreachable when there was no answer."""
+    sent = {name.encode("ascii", "replace"): value.encode("latin-1", "replace") for name, value in headers.items()}
+    with _as_host_errors(url), anyio.fail_after(deadline_s):
+        async with _client().stream(method, url, content=body or None, headers=sent) as response:
+            return response.status_code, await _refusal(response)
+
+
 async def complete(
     base_url: str,
     path: str,

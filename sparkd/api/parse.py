@@ -33,11 +33,7 @@ def known_name(name: str, known: Iterable[str], what: str) -> str:
 def operation(raw: bytes, verb: Verb, name: str, nodes: Iterable[str], by: str) -> Operation:
     """The body of a POST of the deployment `name`. An empty body means the defaults. Raises Invalid and NotFound."""
     known = dict(sorted(options().items()))
-    keys = ("message", *known, "to")
-    body = _object(raw, keys)
-    for key in body:
-        if key not in keys:
-            raise Invalid(f"unknown key {key[:100]!r}", suggestion(key, keys, "keys"))
+    body = _known(raw, ("message", *known, "to"))
     message = _message("message", body.get("message"))
     read: dict[str, Any] = {
         key: (_nodes if one.nodes else _flag)(key, body[key]) for key, one in known.items() if key in body
@@ -62,23 +58,33 @@ def _misplaced(option: Option, name: str) -> tuple[str, str]:
 
 def message(raw: bytes) -> str:
     """The `message` of a body that may hold nothing else. Raises Invalid."""
-    body = _object(raw, ("message",))
-    for key in body:
-        if key != "message":
-            raise Invalid(f"unknown key {key[:100]!r}", suggestion(key, ("message",), "keys"))
-    return _message("message", body.get("message"))
+    return _message("message", _known(raw, ("message",)).get("message"))
 
 
 def blessing(raw: bytes) -> tuple[int | None, str]:
     """`generation` (null: what runs now) and `note` of a body. Raises Invalid."""
-    body = _object(raw, ("generation", "note"))
-    for key in body:
-        if key not in ("generation", "note"):
-            raise Invalid(f"unknown key {key[:100]!r}", suggestion(key, ("generation", "note"), "keys"))
+    body = _known(raw, ("generation", "note"))
     generation = body.get("generation")
     if generation is not None and (type(generation) is not int or not 0 <= generation < 2**31):
         raise Invalid("generation cannot be used", "the number of a recorded generation, or null for what runs now")
     return generation, _message("note", body.get("note"))
+
+
+def maintenance(raw: bytes) -> tuple[float | None, bool, str]:
+    """`for_s` (null: the usual time), `end` and `message` of a body. Raises Invalid."""
+    body = _known(raw, ("for_s", "end", "message"))
+    for_s, end = body.get("for_s"), _flag("end", body.get("end", False))
+    if for_s is not None and (type(for_s) not in (int, float) or not 0 < for_s < 1e9):
+        raise Invalid("for_s cannot be used", "seconds, more than 0")
+    if end and for_s is not None:
+        raise Invalid("for_s does not go with end", "leave one of them out")
+    return None if for_s is None else float(for_s), end, _message("message", body.get("message"))
+
+
+def power_cycle(raw: bytes) -> tuple[bool, str]:
+    """`force` and `message` of a body. Raises Invalid."""
+    body = _known(raw, ("force", "message"))
+    return _flag("force", body.get("force", False)), _message("message", body.get("message"))
 
 
 def against(query: Mapping[str, str]) -> str | None:
@@ -108,6 +114,15 @@ def truth(query: Mapping[str, str], key: str) -> bool:
 
 
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def _known(raw: bytes, keys: tuple[str, ...]) -> dict[str, Any]:
+    """A body with these keys and no other."""
+    body = _object(raw, keys)
+    for key in body:
+        if key not in keys:
+            raise Invalid(f"unknown key {key[:100]!r}", suggestion(key, keys, "keys"))
+    return body
 
 
 def _object(raw: bytes, keys: Iterable[str]) -> dict[str, Any]:

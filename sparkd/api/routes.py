@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 from aiohttp import web
 
-from sparkd.api import captures, parse
+from sparkd.api import captures, node_routes, parse
 from sparkd.api.gate import HEADERS, Gate, answer, boundary, encoded, expect, json_page, peer_id, retry_after
 from sparkd.api.page import PAGE, PAGE_HEADERS
 from sparkd.api.service import Invalid, NotFound, Service
@@ -77,6 +77,7 @@ class Routes:
         app.router.add_post("/api/v1/deployments/{name}/known-good", self.bless, expect_handler=expect)
         app.router.add_post("/api/v1/deployments/{name}/{verb}", self.operate, expect_handler=expect)
         app.router.add_post("/api/v1/reload", self.reload, expect_handler=expect)
+        node_routes.NodeRoutes(self.service, self.gate, self._body).add_to(app)
         return app
 
     # ----------------------------------------------------------------------------------------------------------- look

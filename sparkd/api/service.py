@@ -121,6 +121,26 @@ class Drifts(Protocol):
         ...
 
 
+class Nodes(Protocol):
+    """What is asked of nodes; their names are known ones. The answers are JSON objects."""
+
+    async def maintain(self, node: str, for_s: float | None, by: str, message: str) -> Mapping[str, Any]:
+        """Begin planned work on it. Raises Invalid and Unwritable."""
+        ...
+
+    async def end(self, node: str, by: str, message: str) -> Mapping[str, Any]:
+        """End it. Raises Conflict and Unwritable."""
+        ...
+
+    def power(self, node: str) -> Mapping[str, Any]:
+        """What a power cycle would do, and the last ones. Raises Conflict where there is no hook."""
+        ...
+
+    async def power_cycle(self, node: str, force: bool, by: str, message: str) -> Mapping[str, Any]:
+        """Take its power and give it back, and wait for that. Raises Conflict and Unwritable."""
+        ...
+
+
 class Service(Protocol):
     """The daemon as the API sees it. Nothing here waits for a node; raised Refusals become answers."""
 
@@ -131,6 +151,11 @@ class Service(Protocol):
 
     def view(self) -> ClusterView:
         """All that is known now."""
+        ...
+
+    @property
+    def nodes(self) -> Nodes:
+        """What is asked of nodes."""
         ...
 
     async def operate(self, name: str, verb: str, operation: Operation) -> str:

@@ -4,6 +4,7 @@ SparkdError
 ├── ConfigError            configuration that cannot be used: every problem at once
 ├── HostError              a node could not be asked (unknown, never "dead")
 │   ├── Unreachable        no connection, or it was lost
+│   │   └── Silent         nothing came back at all: no refusal, no goodbye
 │   ├── Late               the deadline passed
 │   ├── HostKeyChanged     the node shows another key than the pinned one
 │   ├── ProtocolMismatch   the node service speaks another protocol
@@ -62,6 +63,10 @@ class HostError(SparkdError):
 
 class Unreachable(HostError):
     """No connection to the node, or it was lost."""
+
+
+class Silent(Unreachable):
+    """Nothing came back: no answer, no refusal, no goodbye. A node that is switched off or frozen is like that."""
 
 
 class Late(HostError):

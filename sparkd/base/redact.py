@@ -54,6 +54,11 @@ def log_line(_: object, __: str, fields: MutableMapping[str, Any]) -> MutableMap
     return fields
 
 
+def text(said: str) -> str:
+    """Without any secret that this process has read, or that stands under a secret's name."""
+    return _everything(secret_files.values()).text(said)
+
+
 def last_words(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """A `sys.excepthook`: what a crash says is logged too."""
     text = "".join(traceback.format_exception(kind, error, trace))

@@ -76,11 +76,15 @@ def _slowed(node: str, gpu: Gpu) -> Iterator[Trouble]:
     at = f"the GPU of {node} works at {gpu.sm_mhz:.0f} MHz under full load"
     for bit, why, fix in REASONS:
         if gpu.reasons & bit:
-            yield Trouble(node, f"{at}: {why}", fix.format(node=node), (f"clock-event reasons {gpu.reasons:#x}",), mild=True)
+            yield Trouble(
+                node, f"{at}: {why}", fix.format(node=node), (f"clock-event reasons {gpu.reasons:#x}",), mild=True
+            )
             return
     if gpu.reasons == 0 and gpu.max_sm_mhz is not None and gpu.sm_mhz < FEW * gpu.max_sm_mhz:
         text = f"{at}, of {gpu.max_sm_mhz:.0f}, and the driver names no reason: its firmware limits it"
-        fix = f"shut {node} down, unplug its power supply for a minute, and start it again: a reboot does not clear this"
+        fix = (
+            f"shut {node} down, unplug its power supply for a minute, and start it again: a reboot does not clear this"
+        )
         yield Trouble(node, text, fix, mild=True)
 
 

@@ -13,10 +13,10 @@ from sparkd import __version__
 from sparkd.cli.check import check as check_nodes
 from sparkd.cli.compare import compare
 from sparkd.cli.tab_completion import complete_deployments, complete_ranks
-from sparkd.ctl.blessing import ctl
 from sparkd.ctl.ending import ending, printable_output
 from sparkd.ctl.errors import USAGE
 from sparkd.ctl.groups import Ordered, Whole, config_option
+from sparkd.ctl.node_commands import ctl
 from sparkd.ctl.text import count
 from sparkd.demo.cli import demo
 

@@ -6,43 +6,12 @@ may take. Annotations must stay real types here, so there is no `from __future__
 
 from typing import NamedTuple
 
-
-class Moment(float):
-    """Unix time, written as RFC 3339 in answers."""
-
-
-class Memory(NamedTuple):
-    """Bytes. GB10 has one pool for everything."""
-
-    total: int | None = None
-    free: int | None = None
-    available: int | None = None
-    page_cache: int | None = None
-    shm: int | None = None
-    swap_used: int | None = None
-
-
-class MemoryAlert(NamedTuple):
-    """A node runs out of memory (`low`), or loses it while idle (`drain`)."""
-
-    kind: str
-    text: str
-    since: Moment | None = None
-    fix: str = ""
-
-
-class Node(NamedTuple):
-    name: str
-    state: str
-    since: Moment | None = None
-    why: str | None = None
-    boot_at: Moment | None = None
-    memory: Memory | None = None
-    memory_alerts: tuple[MemoryAlert, ...] = ()
-
-    @property
-    def unread(self) -> bool:
-        return self.state == "unknown"
+from sparkd.ctl.node_answers import Memory as Memory
+from sparkd.ctl.node_answers import MemoryAlert as MemoryAlert
+from sparkd.ctl.node_answers import Moment as Moment
+from sparkd.ctl.node_answers import Node as Node
+from sparkd.ctl.node_answers import PowerUse as PowerUse
+from sparkd.ctl.node_answers import Work as Work
 
 
 class Rank(NamedTuple):

@@ -43,7 +43,7 @@ def change(api: Api, verb: Verb, name: str | None, asked: Asked, as_json: bool) 
     if asked.dry_run:
         return _dry_run(api, verb, deployment, effect, asked.options, as_json)
     if verb.asks and not asked.yes:
-        _confirm(effect)
+        confirm(effect)
     body = {"message": asked.message, **asked.options}  # nothing that was not given: an older daemon may not know it
     answer = api.post(f"/api/v1/deployments/{quote(deployment.name)}/{verb.name}", body)
     operation = Operation(str(answer.get("operation", "")), verb, deployment.name)
@@ -130,7 +130,8 @@ def _dry_run(api: Api, verb: Verb, deployment: Deployment, effect: list[str], gi
     return 0
 
 
-def _confirm(effect: list[str]) -> None:
+def confirm(effect: list[str]) -> None:
+    """Asks on a terminal; the first sentence has no capital. Raises NotConfirmed."""
     first, *more = effect
     question = f"{first[0].upper()}{first[1:]}."
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -49,6 +49,8 @@ def verb(function: Callable[..., int]) -> Callable[..., None]:
     )
     @functools.wraps(function)
     def run(*, socket: str, as_json: bool, **arguments: Any) -> None:
+        if click.get_current_context().invoked_subcommand is not None:
+            return  # a group that shows something where nothing more is typed
         code = ending(lambda: function(Api(socket), as_json=as_json, **arguments), as_json)
         click.get_current_context().exit(code)
 
@@ -195,7 +197,7 @@ def logs(api: Api, name: str | None, as_json: bool, **asked: Any) -> int:
 @click.option("--outages", is_flag=True, help="When it did not answer and why, with a sum for each month.")
 @verb
 def history(api: Api, name: str | None, follow: bool, limit: int, outages: bool, as_json: bool) -> int:
-    """What happened: starts, failures, holds, and who asked for what.
+    """What happened: starts, failures, holds, who asked for what.
 
     Without NAME of all deployments; the latest comes last. UNREAD is for
     how long of an outage nobody could tell whether it answered.
@@ -251,16 +253,3 @@ def show_capture(api: Api, name: str | None, generation: int | None, as_json: bo
     from sparkd.ctl.captures import show_one
 
     return show_one(api, name, generation, as_json)
-
-
-@ctl.command()
-@verb
-def nodes(api: Api, as_json: bool) -> int:
-    """Which nodes answer, when they were booted, and their memory.
-
-    \b
-    sparkd ctl nodes
-    """
-    from sparkd.ctl.look import show_nodes
-
-    return show_nodes(api, as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sparkd.ctl.answers import Deployment, Status
+from sparkd.ctl.answers import Deployment, Node, Status
 from sparkd.ctl.client import Api, quote
 from sparkd.ctl.errors import CtlError, Usage
 from sparkd.ctl.reading import read
@@ -29,6 +29,15 @@ def pick(status: Status, name: str | None) -> Deployment:
     if name not in names:
         raise Usage(f"there is no deployment {name!r}", suggestion(name, names))
     return status.deployments[names.index(name)]
+
+
+def pick_node(status: Status, name: str) -> Node:
+    """The node called `name`; raises Usage with the names there are."""
+    found = status.node(name)
+    if found is None:
+        names = [node.name for node in status.nodes]
+        raise Usage(f"there is no node {name!r} in {status.cluster}", suggestion(name, names))
+    return found
 
 
 def suggestion(typed: str, names: Sequence[str]) -> str:

@@ -38,6 +38,8 @@ def verdict(deployment: Deployment, status: Status) -> Verdict:
     """The first line. Says NOT in capitals only where something that is wanted up does not answer."""
     name = deployment.name
     unread = listing(node.name for node in status.unread_nodes(deployment))
+    if node := planned_on(deployment):
+        return Verdict(f"{name} is stopped for the maintenance of {node}.", "yellow", 4)
     if deployment.phase == "held":
         how = "held until its cause is gone" if heals(deployment) else "held, it needs a person"
         if deployment.wanted != "up":
@@ -59,6 +61,12 @@ def short_nodes(deployment: Deployment, status: Status) -> tuple[Node, ...]:
     """Nodes of it whose memory runs out or drains."""
     names = {rank.node for rank in deployment.ranks}
     return tuple(node for node in status.nodes if node.memory_alerts and node.name in names)
+
+
+def planned_on(deployment: Deployment) -> str:
+    """The node for whose maintenance it is stopped, or nothing."""
+    kind, _, node = deployment.hold.fact.partition(":") if deployment.hold else ("", "", "")
+    return node if kind == "maintenance" else ""
 
 
 def _paused(deployment: Deployment) -> Verdict:

@@ -77,5 +77,5 @@ class Connections:
 
 
 def _way(node: Node) -> Node:
-    """The node without its address on the fabric, which does not change how sparkd reaches it."""
-    return replace(node, data_address=None)
+    """The node without its address on the fabric and its power hook, which do not change how sparkd reaches it."""
+    return replace(node, data_address=None, power=None)

@@ -21,6 +21,7 @@ from sparkd.base import redact
 from sparkd.base.guarded import guarded
 from sparkd.daemon import sd_notify
 from sparkd.daemon.links import CLOSE_S, Connections, Reach
+from sparkd.daemon.node_wishes import NodeWishes
 from sparkd.daemon.reach import reaching
 from sparkd.daemon.reload import Read, Reloading
 from sparkd.daemon.reload_triggers import ChangedFiles, on_signals
@@ -31,6 +32,7 @@ from sparkd.fleet import load_config
 from sparkd.fleet.ledger import Ledger
 from sparkd.journal import AlreadyOwned, Journal, JournalError
 from sparkd.loop.supervisor import Supervisor
+from sparkd.loop.upkeep import Upkeeping
 from sparkd.model.config import Config
 from sparkd.reporting import metrics, notices
 
@@ -104,6 +106,7 @@ async def _main(config: Config, reach: Reach, journal: Journal, config_path: Pat
             read = None if config_path is None else partial(load_config.load, config_path)
             service = serviced(supervisor, read, connections, notifier)
             await service.showing.learn()
+            service.nodes.upkeeping.group = group
             watch = None if config_path is None else ChangedFiles(config_path, service, group)
             supervisor.published = _Published(service, watch).after_cycle
             async with api.serve(service, cluster, counters):
@@ -125,6 +128,7 @@ def serviced(
     reloading = Reloading(read, supervisor, supervisor.chronicle.record, connections, notifier)
     showing = Showing(supervisor, ledger, journal, drift_watch, reloading, notifier)
     supervisor.chronicle.listener = showing.publish_event
+    upkeeping = Upkeeping(ledger, supervisor.chronicle.record, supervisor.wake)
     return Service(
         loop=supervisor,
         ledger=ledger,
@@ -134,6 +138,7 @@ def serviced(
         reloading=reloading,
         showing=showing,
         wishes=Wishes(ledger, supervisor.want),
+        nodes=NodeWishes(upkeeping, lambda: supervisor.snapshot),
         saved=supervisor.captures,
     )
 
@@ -171,6 +176,7 @@ class _Published:
 
     async def after_cycle(self) -> None:
         loop, fields = self.service.loop, {"WATCHDOG": "1"}
+        await guarded(partial(self.service.nodes.upkeeping.look, loop.snapshot), "looking after nodes")
         # The loop lives, whether or not what it sees can be shown: systemd must not restart it for that.
         shown = await guarded(self.service.showing.publish, "publishing")
         if shown is not None and shown["verdict"] != self.said:

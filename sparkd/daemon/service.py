@@ -16,6 +16,7 @@ from sparkd.base import clock
 from sparkd.base.errors import ConfigError, HostError
 from sparkd.checks.shared.report import report
 from sparkd.daemon import cleanup_preview, drift_answers, rank_logs, sd_notify
+from sparkd.daemon.node_wishes import NodeWishes
 from sparkd.daemon.reload import Reloading
 from sparkd.daemon.showing import Showing
 from sparkd.daemon.wishes import Wishes
@@ -48,6 +49,7 @@ class Service:
     reloading: Reloading
     showing: Showing
     wishes: Wishes
+    nodes: NodeWishes
     saved: Path
     """The folder of the captures."""
 

@@ -20,7 +20,7 @@ from sparkd.model.decision import Decision, Failure, State
 from sparkd.model.snapshot import Canary, Snapshot
 from sparkd.model.view import ClusterView, DaemonFacts, node_since
 from sparkd.reporting.copies import Shown
-from sparkd.reporting.notices import Notifier, drifted, edges
+from sparkd.reporting.notices import Notifier, drifted, edges, of_nodes
 
 log = structlog.get_logger("sparkd.daemon.showing")
 
@@ -135,7 +135,8 @@ class Showing:
         """Every event as it is journalled."""
         self._hub.publish("event", as_json(event))
         self._remember(event)
-        for note in drifted(self._ledger.config.cluster.cluster, event):
+        cluster = self._ledger.config.cluster.cluster
+        for note in (*drifted(cluster, event), *of_nodes(cluster, event)):
             self._notifier.offer(note)
         if event.kind == "serving" and "stages" in event.data:
             known = self._earlier.get(event.deployment, ())

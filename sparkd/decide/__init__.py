@@ -13,6 +13,11 @@ launching     which rank is started next, when the engine is ready, and whether 
 serving       whether to send a canary, to go on, or to end this generation
 teardown      what must still be stopped, saved or removed until nothing of a group is left
 
+Nodes
+hardware      a node that answers pings alone, what a check found broken, and whether it was mended
+maintenance   planned work on a node: drain, stop in order, hold, go on
+upkeep        when that work is over, and whether a node is gone so surely that its power may be taken
+
 What a start needs
 prechecks     whether what the checks found holds it
 needs         which image, path, user or port is known to be missing

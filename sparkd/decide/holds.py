@@ -74,6 +74,9 @@ HEALS: Mapping[str, Callable[[Case, str], bool]] = {
     "stray": lambda case, node: not case.group.leftovers,
     "check": lambda case, node: _check_passes(case),
     "exit": lambda case, node: _runs_something_else(case),
+    # Both are waited for in a way of their own: see `hardware` and `maintenance`.
+    "node": lambda case, node: node not in case.group.unread,
+    "maintenance": lambda case, node: getattr(case.snapshot.upkeep.get(node), "maintenance", None) is None,
     # Asked only once everything is verified gone, which is the fact.
     "gone": lambda case, node: True,
 }

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sparkd.decide import evidence as health
-from sparkd.decide import launching, memory_guard, outages, sanity, serving, standing, starting
+from sparkd.decide import hardware, launching, maintenance, memory_guard, outages, sanity, serving, standing, starting
 from sparkd.decide.case import Case, decide
 from sparkd.decide.group import gather
 from sparkd.decide.teardown import in_flight
@@ -144,7 +144,16 @@ def _release(case: Case) -> Decision | None:
     return decide(state, "released: starting", "released", events=[("released", "release asked")])
 
 
-WISHES: tuple[Callable[[Case], Decision | None], ...] = (_pause, _stop, _start, _restart, _release)
+WISHES: tuple[Callable[[Case], Decision | None], ...] = (
+    _pause,
+    _stop,
+    maintenance.begin,
+    _start,
+    _restart,
+    _release,
+    hardware.frozen,
+)
+"""Asked in this order; the last one is nobody's wish, but comes before every phase as well."""
 
 
 def _anew(case: Case) -> dict[str, object]:

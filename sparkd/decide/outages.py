@@ -12,7 +12,7 @@ from sparkd.decide import sanity
 from sparkd.decide.case import Case, duration, names
 from sparkd.decide.group import shutting_down
 from sparkd.decide.loss import proven_gone
-from sparkd.model.decision import Cause, Decision, Failure, Phase, State, Watch
+from sparkd.model.decision import Cause, Decision, Failure, FailureClass, Phase, State, Watch
 from sparkd.model.outage import OPERATOR, PASSING, SYMPTOMS, UNREAD, Outage
 
 
@@ -87,6 +87,8 @@ def _taken_down(case: Case, decision: Decision) -> Seen:
         return Seen(False, case.now)
     if decision.state.cause is not Cause.OPERATOR:
         return Seen(False, case.now, decision.reason, decision.sentence)
+    if decision.state.hold is not None and decision.state.hold.cls is FailureClass.OPERATOR:
+        return Seen(False, case.now, OPERATOR, decision.state.hold.text)
     by = f" by {case.intent.by}" if case.intent.by else ""
     why = f": {case.intent.message}" if case.intent.message else ""
     return Seen(False, case.now, OPERATOR, f"restart asked{by}{why}")

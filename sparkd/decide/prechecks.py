@@ -6,7 +6,7 @@ from sparkd.decide.case import Case, decide
 from sparkd.decide.group import young
 from sparkd.decide.holds import hold
 from sparkd.model.check import Status
-from sparkd.model.decision import Decision
+from sparkd.model.decision import Decision, FailureClass
 
 DRIFT = "drift"
 """The check of what differs from the last start that worked: a person may want just that, and say so."""
@@ -29,7 +29,10 @@ def prechecks(case: Case) -> Decision | None:
     if failed:
         first, more = failed[0], len(failed) - 1
         text = first.text + (f" (and {more} more: sparkd ctl check {case.deployment.name})" if more else "")
-        return hold(case, case.state, first.cls, first.fact, text, first.fix)
+        fix = first.fix
+        if first.cls is FailureClass.HARDWARE and first.node is not None:
+            fix = f"{fix}; sparkd looks again after the next boot of {first.node}"
+        return hold(case, case.state, first.cls, first.fact, text, fix)
     for one in counted:
         return decide(case.state, f"waiting: {one.text}, not yet (the node booted recently)", f"not-yet-{one.code}")
     return None

@@ -102,6 +102,11 @@ RULES: dict[str, Rule] = {
     "not-answering": Rule(None, "two canaries in a row failed: it is said at once, whatever may be done about it"),
     "nonsense": Rule(None, _on_nonsense),
     "suspect": Rule(None, "each kind of evidence has its own clock, and none has run out yet"),
+    "held-node": Rule(1, "nothing is done on its peers; it goes on once the node can be read, or the engine answers"),
+    "maintenance": Rule(
+        8, "a person has planned work on that node; it goes on after its boot, or when the time is over"
+    ),
+    "draining": Rule(8, "a person has planned work on that node; what is being answered is finished first"),
     "healed": Rule(7, "the fact is right again"),
     "budget-pause": Rule(6, _paused_by_budget),
     "held-budget": Rule(6, _held_by_budget),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sparkd.decide import budget
+from sparkd.decide import budget, hardware, maintenance
 from sparkd.decide.case import Case, decide, names, waiting_for_unread
 from sparkd.decide.failing import hold_for_budget, pause_after, restarting
 from sparkd.decide.group import boots, gather
@@ -14,6 +14,8 @@ from sparkd.decide.teardown import teardown
 from sparkd.model.decision import STARTING, Cause, Decision, Hold, Phase, Planned, State, Watch
 from sparkd.model.launch import Launch
 
+OWN_WAY = {hardware.NODE: hardware.wait_for_node, maintenance.KIND: maintenance.wait}
+"""Kind of the fact of a hold that is not waited for as the others are."""
 UNREAD = "intent-unread"
 DOWN = frozenset({Phase.BACKOFF, Phase.HELD, Phase.CLEANUP, Phase.PRECHECK, Phase.STOPPED})
 """Phases in which it was decided already that what runs has to go."""
@@ -76,6 +78,9 @@ def backoff(case: Case) -> Decision:
 def held(case: Case) -> Decision:
     """Given up, visibly. A hold that names a fact heals itself when the fact passes (rule 7)."""
     hold = case.state.hold
+    kind = hold.fact.partition(":")[0] if hold is not None else ""
+    if hold is not None and kind in OWN_WAY:
+        return OWN_WAY[kind](case, hold)
     down = teardown(case, f"held: {hold.text if hold else 'given up'}")
     if down is not None:
         return down
@@ -85,7 +90,7 @@ def held(case: Case) -> Decision:
         said = "more automatic starts are allowed now; going on"
         state = case.enter(Phase.PRECHECK, hold=None, resource_tries=0, retry_at=None)
         return decide(state, said, "healed", events=[("healed", said)])
-    if not hold.heals_itself:
+    if not hold.heals_itself and not hardware.mended(case, hold):
         return decide(case.state, f"held: {hold.text}", f"held-{hold.fact.partition(':')[0]}")
     return _look_again(case.anew(), hold)
 

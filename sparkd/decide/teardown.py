@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
+from sparkd.decide import hardware
 from sparkd.decide.case import Case, decide, names, waiting_for_unread
 from sparkd.decide.group import target
 from sparkd.decide.holds import hold
@@ -154,4 +155,6 @@ def _stuck(case: Case, trouble: str) -> Decision | None:
     where = f" on {node}" if node else ""
     fix = f"look{where} for processes in state D (ps -eo pid,stat,args); what the kernel holds goes only with a reboot"
     text = f"what runs{where} cannot be stopped: {trouble}"
+    if found := hardware.broken(case, node):  # a GPU off the bus keeps its processes in state D (moby/moby#22802)
+        text, fix = f"{text}; {found.text}", found.fix
     return hold(case, case.state, FailureClass.HARDWARE, f"gone:{node}", text, fix)

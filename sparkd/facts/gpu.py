@@ -76,8 +76,9 @@ def _gpu(row: str) -> Gpu:
     if len(fields) not in (8, 10):
         raise FactError(f"a GPU of {len(fields)} fields")
     _, name, driver, pstate, *figures = fields
-    clocks = (_bits(figures[4]), _figure(figures[5])) if len(fields) == 10 else (None, None)
-    return Gpu(name, driver, pstate, *map(_figure, figures[:4]), *clocks)
+    power, mhz, utilization, temperature = map(_figure, figures[:4])
+    reasons, most = (_bits(figures[4]), _figure(figures[5])) if len(fields) == 10 else (None, None)
+    return Gpu(name, driver, pstate, power, mhz, utilization, temperature, reasons, most)
 
 
 def _figure(text: str) -> float | None:

@@ -11,6 +11,7 @@ import structlog
 from sparkd.base import clock
 from sparkd.decide.standing import woken
 from sparkd.fleet.roster import Roster, may_run, roster
+from sparkd.fleet.upkeep import UpkeepLedger
 from sparkd.journal import UNREAD, Journal, JournalError
 from sparkd.model.config import Config, Deployment, as_started
 from sparkd.model.decision import ASK_ENGINE, STARTING, Intent, Phase, State, Watch
@@ -31,12 +32,16 @@ class Ledger:
     roster: Roster = field(init=False)
     wishing: anyio.Lock = field(default_factory=anyio.Lock)
     """Held from the reading of what is wanted to the writing of something else."""
+    upkeep: UpkeepLedger = field(init=False)
+    """What is known of nodes: planned work, and uses of their power hooks."""
 
     def __post_init__(self) -> None:
+        self.upkeep = UpkeepLedger(self.journal, lambda: self.config.cluster.nodes)
         self.roster = roster(self.config, {})
 
     async def load(self) -> None:
         """Bring back what was decided and wanted before; every deployment begins by looking (rule 5)."""
+        self.upkeep.load()
         states = await self._remembered()
         kept = {name: state.started for name, state in states.items() if state.started is not None}
         self.roster = roster(self.config, kept)

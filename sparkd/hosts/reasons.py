@@ -8,7 +8,7 @@ from pathlib import Path
 
 import asyncssh
 
-from sparkd.base.errors import HostError, HostKeyChanged, Unreachable
+from sparkd.base.errors import HostError, HostKeyChanged, Silent, Unreachable
 from sparkd.base.one_line import clause
 from sparkd.model.config import Node
 
@@ -29,7 +29,15 @@ def reason(node: Node, known_hosts: Path, pinned: asyncssh.SSHKnownHosts | None,
     # Only the pinned key's algorithm is asked for, so a new installation may already fail here.
     if isinstance(error, asyncssh.KeyExchangeFailed) and "host key" in error.reason:
         return _host_key(node, pinned)
-    return Unreachable(node.name, clause(_why(node, error)))
+    return (Silent if _silent(error) else Unreachable)(node.name, clause(_why(node, error)))
+
+
+def _silent(error: Exception | None) -> bool:
+    """A node that is off answers nothing, and on the same network the kernel finds no route to it. One whose programs are frozen
+    lets a connection in and never says a word: both end by a deadline. What was refused, reset or closed was answered."""
+    if isinstance(error, asyncssh.ConnectionLost):
+        return "keepalive" in error.reason or "Login timeout" in error.reason
+    return isinstance(error, TimeoutError) or (isinstance(error, OSError) and error.errno == errno.EHOSTUNREACH)
 
 
 def _host_key(node: Node, pinned: asyncssh.SSHKnownHosts | None) -> HostError:

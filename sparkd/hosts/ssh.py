@@ -18,7 +18,7 @@ import asyncssh
 import structlog
 
 from sparkd.base import clock, files
-from sparkd.base.errors import HostError, Unreachable
+from sparkd.base.errors import HostError, Silent, Unreachable
 from sparkd.hosts.host import SYSTEM, Sockets
 from sparkd.hosts.reasons import reason
 from sparkd.model.config import Node
@@ -60,6 +60,8 @@ class SshHost:
         self._local = Sockets(folder / f"{node.name}-docker.sock", folder / f"{node.name}.sock")
         self._inodes: tuple[int, ...] = ()
         self._lost: HostError | None = Unreachable(node.name, "not connected yet")
+        self._left = False
+        """It closed its connection in good order, as a node does that is shut down: that it is silent since is no riddle."""
 
     def docker_socket(self) -> Path:
         self._must_be_connected()
@@ -83,7 +85,8 @@ class SshHost:
 
     def _must_be_connected(self) -> None:
         if self._lost is not None:
-            raise type(self._lost)(self.name, self._lost.why)
+            kind = Unreachable if self._left and isinstance(self._lost, Silent) else type(self._lost)
+            raise kind(self.name, self._lost.why)
 
     async def _one_connection(self) -> None:
         """From dialling to the loss, which is remembered with its reason."""
@@ -161,7 +164,7 @@ class SshHost:
 
     def _now_connected(self) -> None:
         self.connection += 1
-        self._lost, self.since = None, clock.now()
+        self._lost, self.since, self._left = None, clock.now(), False
         log.info("node connected", node=self.name, address=self._node.address)
         self._changed()
 
@@ -173,7 +176,7 @@ class SshHost:
                 log.debug("socket left behind", socket=str(local), why=failed.strerror)
         before, self._lost = self._lost, error
         if before is None:
-            self.since = clock.now()
+            self.since, self._left = clock.now(), not isinstance(error, Silent)
         if before is None or (type(before), before.why) != (type(error), error.why):
             log.warning("node unreachable", node=self.name, why=error.why)
             self._changed()

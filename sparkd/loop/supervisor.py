@@ -87,7 +87,7 @@ class Supervisor:
             surveyor, asking, self.owner, self.ledger, state, AskedEngines(self._hands), self._record, journal
         )
         self.checker = Checker(surveyor, asking, self.owner, self.wake, self.drift_watch.before_start)
-        self._observer = Observer(self.cluster, self.access, self.owner, self.wake)
+        self._observer = Observer(self.cluster, self.access, self.owner, self.wake, self.ledger.upkeep.standing)
         self.in_flight = InFlight(self._hands, self._ended, self.wake)
         self.states, self.intents = self.ledger.states, self.ledger.intents
 

@@ -20,6 +20,7 @@ from sparkd.model.policy import Policy as Policy
 from sparkd.model.policy import Start as Start
 from sparkd.model.policy import Stop as Stop
 from sparkd.model.policy import Tokens
+from sparkd.model.power import Power as Power
 
 Scalar = str | int | float | bool | None
 
@@ -39,6 +40,8 @@ class Node:
     """File on the head with the private key; without it, what SSH finds in the home of sparkd's user."""
     data_address: str | None = None
     """IP address on the fabric, where ranks meet; needed by a node of a deployment on several."""
+    power: Power | None = None
+    """How its power is taken and given back, where that can be done from afar; without it, a person walks there."""
 
     @property
     def is_local(self) -> bool:

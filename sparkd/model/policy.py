@@ -70,6 +70,9 @@ class Policy:
     """Canaries fail and no token moves for this long: acted on, although fabric, GPUs or compilers of a node are seen to work."""
     not_yet: Seconds = 600.0
     """For this long after a node's boot a missing mount, link, Docker or GPU is `not yet`, never a failure."""
+    gone_after: Seconds = 300.0
+    """A node that is silent to SSH for this long while it answers pings is held for a person; one that is silent to all has
+    its power taken where `power: {auto: true}` allows it."""
     notice_after: Seconds = 60.0
     """A node unread for this long is worth a notice."""
     hold_recheck: Seconds = 30.0
@@ -103,6 +106,8 @@ class Stop:
 
     grace: Seconds = 30.0
     """From SIGTERM to SIGKILL; a head has the time besides that its engine drains (vLLM: `shutdown-timeout`)."""
+    drain: Seconds = 60.0
+    """Before planned work on a node (`sparkd ctl maintenance`), requests in flight have this long to be answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from sparkd.model.machine import (
 from sparkd.model.memory_trail import Guard, MemoryTrail
 from sparkd.model.rank import unit_name
 from sparkd.model.sanity import Said
+from sparkd.model.upkeep import Echo, Upkeep
 
 DOCKER_STOPPED = "docker-stopped"
 """Code of an Unknown: Docker was not seen running there."""
@@ -40,6 +41,8 @@ class Unknown:
     since: float
     code: str = "unreadable"
     """unreachable | timeout | host-key | protocol | owner | docker-stopped | docker-mute | unreadable"""
+    silent: bool = False
+    """Of a node: SSH got no answer at all, and it had not said goodbye. Refused, reset or closed is an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +232,10 @@ class Snapshot:
     """What sparkd.yaml says of a node whose memory runs out."""
     checks: Mapping[str, Checked] = field(default_factory=dict)
     """Deployment -> the last run of its checks."""
+    upkeep: Mapping[str, Upkeep] = field(default_factory=dict)
+    """Node -> planned work on it, and its power hook."""
+    echoes: Mapping[str, tuple[Echo, ...]] = field(default_factory=dict)
+    """Silent node -> pings to it, by every node that can be asked."""
     took_s: float = 0.0
     """Seconds for which nodes and engines were waited for, each within its deadline: the loop is not late for them."""
 

@@ -57,6 +57,8 @@ AWAITED = {
     "name": "no other container on {node} has its name",
     "gone": "nothing of the last start is left on {node}",
     "stray": "nothing of an earlier generation is left on {node}",
+    "node": "{node} can be asked again, or it answers",
+    "maintenance": "the maintenance of {node} is over: after its next boot, or at its time",
     "memory": "{node} has the memory that its rank needs",
     "memory-guard": "{node} has more memory than before the start that ran out of it, or its file has changed",
 }
@@ -87,7 +89,7 @@ def headline(status: Json) -> str:
     parts = (
         *_about_daemon(status["daemon"]),
         *_about_deployments(status["deployments"], status["at"]),
-        *(_about_node(node, status["at"]) for node in status["nodes"] if node["state"] == "unknown"),
+        *(_about_node(node, status["at"]) for node in status["nodes"]),
         *(stopped(alert["text"]) for node in status["nodes"] for alert in node.get("memory_alerts", ())),
     )
     return " ".join(part for part in parts if part)
@@ -137,6 +139,8 @@ def _idle(deployment: Json) -> str:
 
 def _trouble(deployment: Json, at: str) -> str:
     name, phase, hold = deployment["name"], deployment["phase"], deployment["hold"]
+    if hold and hold["fact"].startswith("maintenance:"):
+        return f"{name} is stopped for planned work: {stopped(hold['text'])}"
     if hold:
         why = deployment["sentence"] if deployment["problems"] else hold["text"]
         return f"{name} is NOT serving, held: {stopped(why)}"
@@ -181,6 +185,12 @@ def _next(deployment: Json, at: str) -> str:
 
 
 def _about_node(node: Json, at: str) -> str:
+    """Planned work comes before what it causes; of a node that is well there is nothing to say."""
+    if work := node.get("maintenance"):
+        left = between(at, work["until"])
+        return f"{node['name']} is under maintenance until its next boot, or for {duration(left or 0.0)} more."
+    if node["state"] != "unknown":
+        return ""
     silent = between(node["since"], at)
     lasted = f" for {duration(silent)}" if silent is not None else ""
     return f"{node['name']} could not be asked{lasted} ({node['why']}): unknown, which is not down."

@@ -83,7 +83,7 @@ class NodeLook:
             name=self.name,
             boot=await read(BOOT),
             memory=await read(MEMINFO),
-            system=await read(SYSTEM),
+            system=await (read_later if self._ended(containers) else read)(SYSTEM),
             docker=unit,
             containers=containers,
             processes=self._by_id(await read_later(PROCESSES)),
@@ -191,9 +191,17 @@ class NodeLook:
         if near:
             requests |= {fact.name: None for fact in (ENGINE_PROCESSES, HOLDERS)}
             requests[PATHS.name] = {"paths": sorted({source for one in near for source in one.sources})}
+        if self._ended(containers):
+            requests[SYSTEM.name] = None
         if _users(near):
             requests[USERS.name] = {"names": _users(near)}
         return requests
+
+    def _ended(self, containers: tuple[Container, ...] | Unknown) -> bool:
+        """A rank has ended here. Whether its node shuts down is read once more then, after that was seen: a shutdown that began
+        between the two would pass for a failure of the rank (rule 6)."""
+        known = self._containers if isinstance(containers, Unknown) else containers
+        return any(not one.alive for one in (*known, *self._units))
 
     async def _leftovers(
         self, deployments: Sequence[Deployment], states: Mapping[str, State], deadline: float, earlier: HostError | None

@@ -12,13 +12,15 @@ from sparkd.base.unread import unread
 from sparkd.model.config import Cluster, Deployment
 from sparkd.model.decision import State
 from sparkd.model.snapshot import EngineView, NodeView, Snapshot, Unknown, blind
+from sparkd.model.upkeep import Echo, Upkeep
+from sparkd.observe.echoes import Echoes
 from sparkd.observe.engine import DEADLINE_S, EngineLook
 from sparkd.observe.memory_trails import MemoryTrails
 from sparkd.observe.nodes import NodeLook
 from sparkd.observe.unknowns import NodeAccess, Unknowns
 
 ENGINE_S = 3 * DEADLINE_S
-"""For its health, its metrics and its logs, one after another."""
+"""For its health, its metrics and its logs, one after another; pings to silent nodes go on meanwhile."""
 
 
 @dataclass(slots=True)
@@ -29,18 +31,22 @@ class Observer:
     wake: Callable[[], None] = lambda: None
     """Called when memory moves so that the loop should look at once."""
     memory: MemoryTrails = field(init=False)
+    upkeep: Callable[[], Mapping[str, Upkeep]] = dict
+    """Node -> planned work on it and its power hook, which are part of what is known at a look."""
     _unknowns: Unknowns = field(default_factory=Unknowns)
     _nodes: dict[str, NodeLook] = field(default_factory=dict)
     _engine: EngineLook = field(init=False)
+    _echoes: Echoes = field(init=False)
 
     def __post_init__(self) -> None:
         self._engine = EngineLook(self.cluster, self.access, self._unknowns)
         self.memory = MemoryTrails(self.wake)
+        self._echoes = Echoes(self.cluster, self.access)
         self.configure(self.cluster)
 
     def configure(self, cluster: Cluster) -> None:
         """Go on with this configuration and the nodes in `access` by now; what is remembered of those that stay is kept."""
-        self.cluster = self._engine.cluster = cluster
+        self.cluster = self._engine.cluster = self._echoes.cluster = cluster
         self.memory.configure(self.access, cluster.memory.guard)
         kept = {name: look for name, look in self._nodes.items() if self.access.get(name) is look.access}
         self._nodes = {
@@ -75,7 +81,9 @@ class Observer:
         async with anyio.create_task_group() as group:
             for name in self._nodes:
                 group.start_soon(look_at_node, name)
+        echoes: dict[str, tuple[Echo, ...]] = {}
         async with anyio.create_task_group() as group:
+            group.start_soon(self._echoes.look, views, echoes)
             for deployment in deployments:
                 group.start_soon(look_at_engine, deployment)
         ordered = {name: views[name] for name in self._nodes}
@@ -89,4 +97,6 @@ class Observer:
             cleanup=self.cluster.cleanup,
             memory=self.memory.seen(at, views, engines, deployments, states),
             guard=self.cluster.memory.guard,
+            upkeep=self.upkeep(),
+            echoes=echoes,
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sparkd.base import bounded_bytes, clock
-from sparkd.base.errors import HostError, HostKeyChanged, Late, NotOwner, ProtocolMismatch, Unreachable
+from sparkd.base.errors import HostError, HostKeyChanged, Late, NotOwner, ProtocolMismatch, Silent, Unreachable
 from sparkd.base.unread import bounded
 from sparkd.facts import Fact
 from sparkd.hosts.client import NodeClient, Probed
@@ -57,8 +57,8 @@ class Unknowns:
 
     _since: dict[tuple[str, str], float] = field(default_factory=dict)
 
-    def unknown(self, node: str, key: str, why: str, code: str) -> Unknown:
-        return Unknown(why, self._since.setdefault((node, key), clock.now()), code)
+    def unknown(self, node: str, key: str, why: str, code: str, *, silent: bool = False) -> Unknown:
+        return Unknown(why, self._since.setdefault((node, key), clock.now()), code, silent)
 
     def known(self, node: str, key: str) -> None:
         self._since.pop((node, key), None)
@@ -80,7 +80,8 @@ class Reader:
     async def __call__(self, fact: Fact[T], key: str | None = None) -> T | Unknown:
         key = key or fact.name
         if self.trouble is not None:
-            return self.unknowns.unknown(self.node, "node", self.trouble.why, code_of(self.trouble))
+            silent = isinstance(self.trouble, Silent)
+            return self.unknowns.unknown(self.node, "node", self.trouble.why, code_of(self.trouble), silent=silent)
         if self.probed is None:
             return self.unknowns.unknown(self.node, key, "not asked in time", "timeout")
         self.unknowns.known(self.node, "node")

@@ -25,6 +25,7 @@ from sparkd.model.config import Notify
 from sparkd.model.words import between, duration, rfc3339, stopped
 from sparkd.reporting.delivery import call, post
 from sparkd.reporting.metrics import Counters
+from sparkd.reporting.node_upkeep import NOTICES, as_known, planned, quiet
 
 log = structlog.get_logger("sparkd.reporting.notices")
 
@@ -43,7 +44,7 @@ class Notification:
     """One notice; the fields are those of the webhook's body. `at` is RFC 3339, `outage_s` seconds."""
 
     kind: str
-    """down | recovered | held | node_lost | node_back | memory | budget | drift | test"""
+    """down | recovered | held | node_lost | node_back | memory | budget | drift | maintenance | power | test"""
     cluster: str
     at: str
     sentence: str
@@ -71,12 +72,18 @@ def edges(before: Json | None, after: Json, notice_after_s: float = 60.0) -> tup
     Down: something that is wanted up stopped serving, or failed to start, and nobody asked for that. It stays down
     through every failing restart until it serves. Held: sparkd gave up. A node is lost when it was silent for
     `notice_after_s`, and back when it answers; a shorter silence is no news. Budget: the next start waits for its window.
+    Of a node under maintenance, and of what has a rank there, nothing is told, until it is over.
     """
-    was = {one["name"]: one for one in before["deployments"]} if before else {}
-    nodes = {one["name"]: one for one in before["nodes"]} if before else {}
+    silenced, ended = planned(after), (planned(before) if before else frozenset()) - planned(after)
+    was = {
+        one["name"]: as_known(one) if quiet(one, ended) else one for one in (before["deployments"] if before else ())
+    }
+    nodes = {one["name"]: as_known(one) if one["name"] in ended else one for one in (before["nodes"] if before else ())}
+    groups = [one for one in after["deployments"] if not quiet(one, silenced)]
+    boxes = [one for one in after["nodes"] if one["name"] not in silenced]
     return (
-        *(note for one in after["deployments"] for note in _deployment(was.get(one["name"]), one, after)),
-        *(note for one in after["nodes"] for note in _node(nodes.get(one["name"]), one, before, after, notice_after_s)),
+        *(note for one in groups for note in _deployment(was.get(one["name"]), one, after)),
+        *(note for one in boxes for note in _node(nodes.get(one["name"]), one, before, after, notice_after_s)),
     )
 
 
@@ -163,6 +170,19 @@ def drifted(cluster: str, event: Event) -> Iterator[Notification]:
             signature=event.reason,
             generation=event.generation or None,
             fix=f"sparkd ctl drift {event.deployment}",
+        )
+
+
+def of_nodes(cluster: str, event: Event) -> Iterator[Notification]:
+    """Planned work that is over, and every use of a power hook: events, since a status may show neither for long."""
+    if event.kind in NOTICES:
+        yield Notification(
+            kind=NOTICES[event.kind],
+            cluster=cluster,
+            at=rfc3339(event.at),
+            node=str(event.data.get("node")),
+            sentence=stopped(event.sentence),
+            signature=f"{event.kind} {rfc3339(event.at)}",
         )
 
 

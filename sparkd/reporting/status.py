@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkd.decide import budget
+from sparkd.decide.maintenance import DRAINING
 from sparkd.drift.difference import Severity
 from sparkd.model.check import Status
 from sparkd.model.config import BrokenDeployment, Deployment
@@ -14,7 +15,7 @@ from sparkd.model.snapshot import Unknown
 from sparkd.model.start_times import Overdue, overdue, recent
 from sparkd.model.view import ClusterView, Pending, eta_s, stage_seconds
 from sparkd.model.words import STARTING, awaited, headline, reasoned, rfc3339
-from sparkd.reporting import config_changes, outage_list
+from sparkd.reporting import config_changes, node_upkeep, outage_list
 from sparkd.reporting.memory_alerts import memory_alerts
 from sparkd.reporting.rank_status import BRINGING_UP, NOT_LOOKED, moment, rank_status, seen
 from sparkd.reporting.sanity_status import sanity_status
@@ -166,7 +167,8 @@ def _serving(state: State, ranks: list[Json]) -> bool:
     serves = state.phase is Phase.SERVE or (state.phase is Phase.PAUSED and state.before is Phase.SERVE)
     down = state.outage is not None and not state.outage.unread_only
     gone = any(rank["state"] in GONE for rank in ranks)
-    return serves and not (state.watch.not_answering or state.nonsense or down or gone)
+    away = state.watch.not_answering or state.nonsense or state.reason == DRAINING
+    return serves and not (away or down or gone)
 
 
 def _serving_since(view: ClusterView, state: State) -> str | None:
@@ -274,4 +276,5 @@ def node_status(view: ClusterView, name: str) -> Json:
         "system": node.system if node is not None and isinstance(node.system, str) else None,
         "memory": {field: getattr(memory, field) for field in Memory.__dataclass_fields__} if memory else None,
         "memory_alerts": memory_alerts(view.states, name),
+        **node_upkeep.as_json(view, name),
     }

@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from sparkd.base.errors import Problem
 from sparkd.model.config import Cluster, Node
-from sparkd.settings import memory_rules, shared_rules
+from sparkd.settings import memory_rules, power_rules, shared_rules
 from sparkd.settings.secret_rules import in_cluster
 from sparkd.settings.shape import Fault, place, refused, shape
 from sparkd.settings.tree import Item, Path, from_plain, resolve
@@ -48,6 +48,7 @@ def cluster_of(tree: Item, file: str) -> tuple[Cluster | None, tuple[Problem, ..
     known = {key: value for key, value in tree.plain().items() if key in _SECTIONS}
     tree = _overlaid(tree, _ClusterLayers(**known).model_dump(exclude_unset=True), ())
     tree, twice = _named(tree)
+    tree = power_rules.with_header_files(tree, twice)
     problems = [place(finding, tree, file) for finding in twice]
     shaped = shape(Cluster, tree, file, {"cluster": "?", "nodes": {}})
     problems += shaped.problems
@@ -143,6 +144,7 @@ def _node(node: Node) -> Iterator[Fault]:
     if not re.fullmatch(shared_rules.NODE_NAME, node.name):
         yield Fault(at, f"`{node.name}` is no node name", "use letters, digits, dots and dashes")
     yield from shared_rules.absolute((*at, "key"), node.key)
+    yield from power_rules.findings((*at, "power"), node)
     if node.address in ("localhost", "127.0.0.1", "::1"):
         yield Fault((*at, "address"), f"`{node.address}` is this box", "write `local`: no SSH is needed here")
     elif "@" in node.address:

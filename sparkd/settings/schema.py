@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from sparkd.checks import all_checks
 from sparkd.engines import ENGINES
 from sparkd.model.config import Cluster, Deployment
-from sparkd.settings import shared_rules
+from sparkd.settings import power_rules, shared_rules
 from sparkd.settings.deployment import FIXED
 from sparkd.settings.deployment_rules import MARKER_KEYS, OPEN_KEYS, RUNTIMES, VARIABLE
 from sparkd.settings.shape import INTERNAL
@@ -44,6 +44,7 @@ _SECRET: Json = {
     "required": ["file"],
     "additionalProperties": False,
 }
+_HEADER: Json = {**_SECRET, "description": "The file that holds the value, read when the request is sent."}
 _NAMES: dict[Path, str] = {
     ("nodes",): shared_rules.NODE_NAME,
     ("profiles",): shared_rules.SMALL_NAME,
@@ -53,12 +54,14 @@ _NAMES: dict[Path, str] = {
 }
 """Mappings whose keys a person chooses, and what they may look like."""
 _WORDS: dict[Path, tuple[str, ...]] = {("engine",): tuple(ENGINES), ("runtime",): RUNTIMES, **WORDS}
+_WORDS["nodes", EACH, "power", "method"] = power_rules.METHODS
 _OPEN: dict[Path, Json] = {
     ("checks",): {
         "propertyNames": {"enum": [check.code for check in all_checks()]},
         "additionalProperties": {"enum": list(shared_rules.CHECK_LEVELS)},
     },
     ("secrets",): {"additionalProperties": _SECRET},
+    ("nodes", EACH, "power", "headers"): {"additionalProperties": _HEADER},
     ("warmup", "expect"): {"properties": {"reasoning": {"type": "boolean"}, "contains": {"type": "string"}}},
     ("memory",): {
         "properties": {

@@ -126,6 +126,14 @@ def while_paused(intent: Intent, _state: State) -> tuple[str, str] | None:
     return ("it is paused: sparkd acts on nothing", "sparkd ctl resume {name}") if intent.paused else None
 
 
+def while_planned(state: State) -> tuple[str, str] | None:
+    """The conflict of what would start something now that is stopped for planned work on a node."""
+    kind, _, node = state.hold.fact.partition(":") if state.hold is not None else ("", "", "")
+    if kind != "maintenance" or state.phase is not Phase.HELD:
+        return None
+    return f"{node} is under maintenance, and it goes on by itself after that", f"sparkd ctl maintenance {node} --end"
+
+
 def coming_up(wish: Wish, intent: Intent, state: State) -> tuple[str, str]:
     """The progress of what ends with answers."""
     if intent.wanted != "up":

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkd.model.decision import Intent, Phase, State
-from sparkd.verbs import Options, Verb, coming_up, serves, while_paused
+from sparkd.verbs import Options, Verb, coming_up, serves, while_paused, while_planned
 
 
 def _conflict(intent: Intent, state: State) -> tuple[str, str] | None:
-    if paused := while_paused(intent, state):
-        return paused
+    if refused := while_paused(intent, state) or while_planned(state):
+        return refused
     if state.phase not in (Phase.HELD, Phase.BACKOFF):
         return f"it is not held, its phase is {state.phase.value}", ""
     return None

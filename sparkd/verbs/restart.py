@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkd.model.decision import Intent, State
-from sparkd.verbs import Option, Options, Verb, Wish, coming_up, serves, while_paused
+from sparkd.verbs import Option, Options, Verb, Wish, coming_up, serves, while_paused, while_planned
 from sparkd.verbs.start import FORCE
 
 CLEAN = Option(
@@ -13,6 +13,10 @@ CLEAN = Option(
     "Empty its compile caches first, on every node.",
     effect="Its compile caches are emptied first, so this start takes as long as the very first one.",
 )
+
+
+def _conflict(intent: Intent, state: State) -> tuple[str, str] | None:
+    return while_paused(intent, state) or while_planned(state)
 
 
 def _changes(intent: Intent, given: Options) -> Intent:
@@ -30,7 +34,7 @@ def _progress(wish: Wish, intent: Intent, state: State) -> tuple[str, str]:
 VERB = Verb(
     name="restart",
     place=30,
-    help="""Stop all its ranks together and start them as a new generation.
+    help="""Stop all its ranks, and start them as a new generation.
 
 Costs nothing of the restart budget. Asks first. Caches that --clean
 empties are those in its mounts, such as .cache/vllm, never models.""",
@@ -40,7 +44,7 @@ empties are those in its mounts, such as .cache/vllm, never models.""",
     effect="restart {name}: its ranks on {nodes} end together and start again as generation {next}",
     starts=True,
     event="restart-asked",
-    conflict=while_paused,
+    conflict=_conflict,
     changes=_changes,
     progress=_progress,
     goal=serves,

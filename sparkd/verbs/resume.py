@@ -27,7 +27,7 @@ def _goal(shown: Shown) -> bool:
 VERB = Verb(
     name="resume",
     place=50,
-    help="End a pause: sparkd looks, takes over what runs, and acts again.",
+    help="End a pause: sparkd looks, takes over what runs, acts again.",
     examples=("sparkd ctl resume --wait",),
     effect="resume {name}: sparkd supervises it again",
     event="resumed",

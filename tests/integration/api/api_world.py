@@ -128,6 +128,27 @@ class Recorded:
 
 
 @dataclass
+class RecordedNodes:
+    """Nodes that remember what they were asked."""
+
+    asked: list[tuple[object, ...]] = field(default_factory=list)
+
+    async def maintain(self, node: str, for_s: float | None, by: str, message: str) -> Mapping[str, Any]:
+        self.asked.append(("maintain", node, for_s, message))
+        return {"schema": 1, "node": node, "sentence": "begins", "deployments": []}
+
+    async def end(self, node: str, by: str, message: str) -> Mapping[str, Any]:
+        raise Conflict(f"{node} is not under maintenance")
+
+    def power(self, node: str) -> Mapping[str, Any]:
+        return {"schema": 1, "node": node, "would": "run /srv/cycle"}
+
+    async def power_cycle(self, node: str, force: bool, by: str, message: str) -> Mapping[str, Any]:
+        self.asked.append(("power-cycle", node, force, message))
+        return {"schema": 1, "node": node, "ok": True, "text": "exit code 0"}
+
+
+@dataclass
 class Daemon:
     """Implements `sparkd.api.Service`."""
 
@@ -138,6 +159,7 @@ class Daemon:
     lines: int = 3
     events: list[Event] = field(default_factory=list)
     saved: Path = Path("/nowhere")
+    nodes: RecordedNodes = field(default_factory=RecordedNodes)
 
     def __post_init__(self) -> None:
         self.shown = Shown(self.view)

@@ -28,6 +28,7 @@ from sparkd.reporting.copies import Shown
 from sparkd.reporting.metrics import Counters
 from sparkd.reporting.status import status
 
+from ..api.api_world import RecordedNodes
 from .ctl_views import NODES, NOW, WALL, node, unread, view
 
 BOTH = (node("spark1", 0), node("spark2", 1))
@@ -60,6 +61,7 @@ class Scripted:
     asked: list[tuple[str, str, Operation]] = field(default_factory=list)
     events: list[Event] = field(default_factory=lambda: [happened(1, "first"), happened(2, "second")])
     hub: Hub = field(default_factory=Hub)
+    nodes: RecordedNodes = field(default_factory=RecordedNodes)
 
     def __post_init__(self) -> None:
         self.shown = Shown(self.view)

@@ -13,7 +13,7 @@ import asyncssh
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from sparkd.base.errors import HostError, HostKeyChanged, Late, Unreachable
+from sparkd.base.errors import HostError, HostKeyChanged, Late, Silent, Unreachable
 from sparkd.hosts import SshHost, make, ssh
 from sparkd.hosts.client import NodeClient
 from sparkd.model.config import Node
@@ -156,7 +156,7 @@ async def test_a_port_that_says_nothing(folder: Path, monkeypatch: pytest.Monkey
         between.freeze()
         host = there.host(there.node(port=between.port))
         async with running(host):
-            assert type(await until_refused(host, "timed out: 127.0.0.1 does not answer")) is Unreachable
+            assert type(await until_refused(host, "timed out: 127.0.0.1 does not answer")) is Silent
 
 
 async def test_a_run_folder_that_is_too_deep(folder: Path) -> None:

@@ -50,7 +50,10 @@ GPUS: list[tuple[GpuState, list[tuple[str, str]]]] = [
     (GpuState("580.95.05", "missing", "", (), ()), [("warn", "not installed")]),
     (logged((13, "x"), (31, "x"), (43, "x"), (45, "x")), []),
     (logged((13, "x"), (119, "NVRM: Xid 119")), [("fail", "Xid 119 on spark2")]),
-    (logged((79, "a"), (79, "b"), (154, RECOVERY + "0x2 (Node Reboot Required)")), [("fail", "Xid 79"), ("fail", "154")]),
+    (
+        logged((79, "a"), (79, "b"), (154, RECOVERY + "0x2 (Node Reboot Required)")),
+        [("fail", "Xid 79"), ("fail", "154")],
+    ),
     (logged((154, RECOVERY + "0x0 (None)")), []),
     (logged((94, "x"), (63, "x")), [("warn", "Xid 94"), ("warn", "Xid 63")]),
     (logged((48, "x")), [("fail", "double-bit ECC")]),

@@ -66,6 +66,7 @@ MAY = {
     "ctl/known_good.py": "the client, for the person who called it and who can end it; it may import nothing of the node's",
     "engines/vllm/parser_script.py": "a program that runs inside of an engine's container",
     "api/listen.py": "no file: a listener's own open()",
+    "act/power.py": "what a power hook says, in memory",
     "reporting/delivery.py": "a notice in memory, for a hook",
     "node/verbs/ask_parser.py": OWN + "what a unit prints, unlinked, of a size that the kernel bounds",
     "daemon/run.py": "no file: the journal's own open()",

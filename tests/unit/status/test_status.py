@@ -100,6 +100,8 @@ def test_a_serving_deployment_has_every_field_of_the_interface() -> None:
         "system": "running",
         "memory": {"total": 128, "free": 20, "available": 90, "page_cache": 70, "shm": 1, "swap_used": 0},
         "memory_alerts": [],
+        "maintenance": None,
+        "power": None,
     }
 
 
