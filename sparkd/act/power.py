@@ -14,7 +14,7 @@ from functools import partial
 import anyio
 
 from sparkd.base import files, own_time, redact, secret_files
-from sparkd.base.errors import HostError
+from sparkd.base.errors import HostError, Late
 from sparkd.base.one_line import clause
 from sparkd.model.power import Power
 
@@ -45,7 +45,7 @@ async def take(node: str, power: Power) -> Done:
     try:
         with own_time.fail_after(power.timeout):
             done = await (_run(node, power) if power.url is None else _request(power))
-    except TimeoutError:
+    except (TimeoutError, Late):
         return Done(False, f"not done within {power.timeout:g} s")
     except secret_files.SecretUnread as error:
         return Done(False, f"a header's value cannot be read: {error.why} ({error.fix})")

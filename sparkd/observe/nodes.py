@@ -83,7 +83,7 @@ class NodeLook:
             name=self.name,
             boot=await read(BOOT),
             memory=await read(MEMINFO),
-            system=await (read_later if self._ended(containers) else read)(SYSTEM),
+            system=await self._system(read, read_later, self._ended(containers)),
             docker=unit,
             containers=containers,
             processes=self._by_id(await read_later(PROCESSES)),
@@ -196,6 +196,11 @@ class NodeLook:
         if _users(near):
             requests[USERS.name] = {"names": _users(near)}
         return requests
+
+    async def _system(self, read: Reader, read_later: Reader, again: bool) -> str | Unknown:
+        first = await read(SYSTEM)
+        later = await read_later(SYSTEM) if again else first
+        return first if isinstance(later, Unknown) else later
 
     def _ended(self, containers: tuple[Container, ...] | Unknown) -> bool:
         """A rank has ended here. Whether its node shuts down is read once more then, after that was seen: a shutdown that began
