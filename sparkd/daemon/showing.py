@@ -96,6 +96,7 @@ class Showing:
             earlier=dict(self._earlier),
             node_since=dict(self._node_since),
             canaries=dict(self._canaries),
+            upkeep=ledger.upkeep.standing(),
             drift={name: found.counts for name, found in self._drift_watch.found.items()},
         )
 

@@ -9,6 +9,7 @@ from statistics import median
 from sparkd.model.config import BrokenDeployment, Deployment, Node
 from sparkd.model.decision import Decision, Intent, State
 from sparkd.model.snapshot import Canary, Snapshot
+from sparkd.model.upkeep import Upkeep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,8 @@ class ClusterView:
     """Node -> since when it can (or cannot) be asked, daemon's clock; see `node_since`."""
     canaries: Mapping[str, Canary] = field(default_factory=dict)
     """Deployment -> the last real completion (a canary or the warm-up)."""
+    upkeep: Mapping[str, Upkeep] = field(default_factory=dict)
+    """Node -> planned work on it, and its power hook; known before the first look."""
     drift: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Deployment -> severity -> in how much that what runs differs from what worked; only where it was compared."""
 

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 def as_json(view: ClusterView, name: str) -> Json:
     """`maintenance` and `power` of one entry of `nodes`, null where there is none."""
-    known = (view.snapshot.upkeep if view.snapshot is not None else {}).get(name, NOTHING)
+    known = view.upkeep.get(name, NOTHING)
     work, last = known.maintenance, known.uses[-1] if known.uses else None
     planned = {
         "since": moment(view, work.since),

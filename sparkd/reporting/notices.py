@@ -112,6 +112,8 @@ def _deployment(was: Json | None, now: Json, after: Json) -> Iterator[Notificati
         text = stopped(f"{now['name']} waits: {now['sentence']}")
         yield note(kind="budget", sentence=text, signature=WINDOW_FULL, fix=fix)
     hold = now["hold"]
+    if hold and hold["fact"].startswith("maintenance:"):
+        return  # for a moment also when that is over: it goes on with the next look
     if hold and not (was and was["hold"] and was["hold"]["fact"] == hold["fact"]):
         text = stopped(f"{now['name']} is held: {hold['text']}")
         yield note(kind="held", sentence=text, cls=hold["class"], signature=hold["fact"], fix=hold["fix"] or None)
