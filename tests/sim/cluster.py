@@ -12,6 +12,7 @@ from sparkd.model.decision import ASK_ENGINE, ASK_LEFTOVERS, ASK_SOURCES, STARTI
 from sparkd.model.machine import Boot, DockerUnit, Memory, Ping, Process, Socket, Work
 from sparkd.model.memory_trail import MemoryLook, MemoryTrail
 from sparkd.model.snapshot import Container, EngineMetrics, EngineView, NodeView, Snapshot, Unknown
+from sparkd.model.upkeep import Echo, Upkeep
 
 from . import loads
 
@@ -144,6 +145,8 @@ class SimCluster:
     """What it answers to the fixed question."""
     nodes: dict[str, SimNode] = field(default_factory=dict)
     serial: int = 100
+    upkeep: dict[str, Upkeep] = field(default_factory=dict)
+    """Node -> planned work on it."""
 
     def __post_init__(self) -> None:
         self.nodes = {name: SimNode(name) for name in self.deployment.nodes}
@@ -246,8 +249,19 @@ class SimCluster:
         engine = self._engine(state)
         engines = {self.deployment.name: engine} if engine is not None else {}
         checks = {self.deployment.name: Checked(self.now, 0.1, self._findings())}
-        trails = {name: MemoryTrail(tuple(node.looks)) for name, node in self.nodes.items()}
-        return Snapshot(self.now, 1.7e9 + self.now, nodes, OWNER, engines, checks=checks, memory=trails)
+        known: dict[str, Any] = {
+            "memory": {name: MemoryTrail(tuple(node.looks)) for name, node in self.nodes.items()},
+            "upkeep": dict(self.upkeep),
+            "echoes": {name: self._echoes(name) for name in nodes},
+        }
+        return Snapshot(self.now, 1.7e9 + self.now, nodes, OWNER, engines, checks=checks, **known)
+
+    def _echoes(self, name: str) -> tuple[Echo, ...]:
+        """A node that cannot be reached is frozen: whoever can be asked still gets an answer to a ping from it while it is on."""
+        node = self.nodes[name]
+        others = [one for one in self.nodes.values() if one is not node and one.on and one.reachable]
+        silent = not node.on or not node.reachable
+        return tuple(Echo(one.name, "lan", node.on) for one in others) if silent else ()
 
     def _findings(self) -> tuple[Finding, ...]:
         failing = (name for name, node in self.nodes.items() if node.check_fails)
@@ -259,7 +273,7 @@ class SimCluster:
     def _view(self, node: SimNode, state: State) -> NodeView:
         name = self.deployment.name
         node.unread_since = (node.unread_since or self.now) if node.unread else None
-        away = Unknown("unreachable", node.unread_since or self.now, "unreachable")
+        away = Unknown("unreachable", node.unread_since or self.now, "unreachable", silent=True)
         if not node.on or not node.reachable:
             return NodeView(node.name, *[away] * 12)
         no_docker = Unknown("Docker does not answer", node.unread_since or self.now, f"docker-{node.docker}")

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from sparkd.model.config import Budget, ContainerSpec, Deployment, Mount, Policy
 from sparkd.model.decision import Intent, Phase
+from sparkd.model.upkeep import Maintenance, Upkeep
 
 from .cluster import SimCluster, SimContainer
 from .driver import Driver, Killed
@@ -115,6 +116,12 @@ class Supervised(RuleBasedStateMachine):
         self.cluster.nodes[node].reachable = False
         self.driver.cycles(cycles)
         self.cluster.nodes[node].reachable = True
+
+    @rule(node=nodes, begins=st.booleans())
+    def maintenance(self, node: str, begins: bool) -> None:
+        now = self.cluster.now
+        self.cluster.upkeep = {node: Upkeep(maintenance=Maintenance(now, now + 600.0))} if begins else {}
+        self.driver.cycle()
 
     @rule(up=st.booleans())
     def fabric(self, up: bool) -> None:
@@ -268,7 +275,7 @@ class Supervised(RuleBasedStateMachine):
 
     def everything_is_well_again(self) -> None:
         self.driver.intent = replace(self.driver.intent, paused=False)
-        self.driver.fault, self.cluster.fabric = "", True
+        self.driver.fault, self.cluster.fabric, self.cluster.upkeep = "", True, {}
         for name, node in self.cluster.nodes.items():
             self.cluster.power_on(name)
             node.reachable, node.docker, node.stopping, node.stuck = True, "running", False, False
