@@ -29,7 +29,7 @@ where_to_ask  on which node an engine may be asked for its parser now
 
 What a start does
 stages        how far it has come, whether a stage takes longer than it ever did, and what is learned of it
-effort        whether its ranks do anything: CPU time, bytes, lines of the log
+movement      whether its ranks do anything: CPU time, bytes, lines of the log
 peers         which rank waits for another one that cannot come
 
 What serves

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from sparkd.decide import effort
+from sparkd.decide import movement
 from sparkd.decide.case import Case, names
 from sparkd.decide.classify import Kind
 from sparkd.decide.failing import fail
@@ -172,7 +172,7 @@ def _connected(case: Case, peer: Sight) -> bool:
 
 def _absent(case: Case, launch: Launch, peer: Sight, others: list[Sight]) -> Doubt | None:
     """It runs something, which is no engine and does nothing. One that computes, reads or asks in a loop is late and no more."""
-    moved = effort.moved_at(launch, peer.rank)
+    moved = movement.moved_at(launch, peer.rank)
     if not others or peer.processes or peer.rank in launch.lived or moved is None:
         return None
     stage = case.state.stage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sparkd.decide import effort
+from sparkd.decide import movement
 from sparkd.decide.case import Case, duration
 from sparkd.model import start_times
 from sparkd.model.decision import State
@@ -26,11 +26,11 @@ def launch(case: Case) -> Launch:
 
 
 def tracked(case: Case) -> Case:
-    """With the stage and the efforts that this look shows.
+    """With the stage and the movements that this look shows.
 
     A stage never goes back: lines scroll out of the part of the log that is read, and titles say less than lines.
     """
-    state = replace(case.state, launch=effort.followed(case, case.state.launch))
+    state = replace(case.state, launch=movement.followed(case, case.state.launch))
     stage = case.view.stage if case.view is not None else None
     if stage is not None and _place(case, stage) > _place(case, state.stage):
         state = replace(state, stage=stage, stages=(*state.stages, (stage, case.now)))
@@ -58,7 +58,7 @@ def waiting_words(case: Case) -> str:
     if late is None:
         return said
     before = f"it never took more than {duration(late.longest_s)}" if late.longest_s is not None else UNSEEN
-    return "; ".join(filter(None, (f"{said}, {before}", effort.words(case))))
+    return "; ".join(filter(None, (f"{said}, {before}", movement.words(case))))
 
 
 def news(case: Case, said: str) -> tuple[Case, list[tuple[str, str]]]:

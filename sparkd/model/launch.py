@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class Movement:
     """What the processes of one rank had done by the last look that found them at work."""
 
     rank: int
@@ -31,19 +31,19 @@ class Launch:
     """Ranks that have shown a process of the engine."""
     doubts: tuple[tuple[str, float], ...] = ()
     """`signature:rank` -> since when each look has shown it (`decide/peers.py`)."""
-    efforts: tuple[Effort, ...] = ()
+    movements: tuple[Movement, ...] = ()
     log: int | None = None
     """Stands for the last lines of the head's log: another number is another text."""
     log_at: float | None = None
     """When they were last seen to have changed."""
 
-    def effort(self, rank: int) -> Effort | None:
-        return next((one for one in self.efforts if one.rank == rank), None)
+    def movement(self, rank: int) -> Movement | None:
+        return next((one for one in self.movements if one.rank == rank), None)
 
     def blinded(self) -> Launch:
         """After a time in which nobody looked: what lasted before it may have passed meanwhile."""
-        return replace(self, gapped=True, doubts=(), efforts=(), log=None, log_at=None)
+        return replace(self, gapped=True, doubts=(), movements=(), log=None, log_at=None)
 
     def durable(self) -> Launch:
         """What is worth a write: all but what every look changes."""
-        return replace(self, efforts=(), log=None, log_at=None)
+        return replace(self, movements=(), log=None, log_at=None)

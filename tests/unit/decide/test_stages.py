@@ -96,7 +96,7 @@ def test_a_clock_tick_in_an_hour_is_no_work(cpu_ms: int, io_bytes: int, still: b
     """Figures that became smaller are those of a process that has ended meanwhile."""
     first = decide(loading(), working(1000, 1 << 20)).state
     after = decide(first, working(1000 + cpu_ms, (1 << 20) + io_bytes), now=NOW + 10).state
-    assert [one.moved_at for one in after.launch.efforts] == [NOW if still else NOW + 10] * 2
+    assert [one.moved_at for one in after.launch.movements] == [NOW if still else NOW + 10] * 2
 
 
 def test_lines_of_the_log_that_move_are_work_of_the_head() -> None:

@@ -59,7 +59,7 @@ def test_a_rank_on_gb10_is_admitted_by_its_utilization(more: Mapping[str, Any], 
         ("localhost:5000/vllm", "free"),
     ],
 )
-def test_page_cache_counts_as_used_for_versions_that_were_not_seen_to_know_better(image: str, reads: str) -> None:
+def test_f25_page_cache_counts_as_used_for_versions_that_were_not_seen_to_know_better(image: str, reads: str) -> None:
     assert need(image=image)[1] == reads
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkd.decide.case import Case, duration, names
-from sparkd.model.launch import Effort, Launch
+from sparkd.model.launch import Launch, Movement
 from sparkd.model.machine import Work
 from sparkd.model.snapshot import Unknown
 
@@ -18,18 +18,18 @@ STILL_S = 60.0
 
 def followed(case: Case, launch: Launch) -> Launch:
     """With what this look shows. A rank whose work cannot be read is left out: unknown is not still."""
-    efforts = (_followed(case, launch, rank) for rank in case.ranks)
+    movements = (_followed(case, launch, rank) for rank in case.ranks)
     log = case.view.log if case.view is not None else None
     changed = log is not None and log != launch.log
     return replace(
         launch,
-        efforts=tuple(one for one in efforts if one is not None),
+        movements=tuple(one for one in movements if one is not None),
         log=log if log is not None else launch.log,
         log_at=case.now if changed else launch.log_at,
     )
 
 
-def _followed(case: Case, launch: Launch, rank: int) -> Effort | None:
+def _followed(case: Case, launch: Launch, rank: int) -> Movement | None:
     container = case.group.ranks.get(rank)
     work = case.group.views[case.node_of(rank)].work
     if container is None or isinstance(work, Unknown):
@@ -37,24 +37,24 @@ def _followed(case: Case, launch: Launch, rank: int) -> Effort | None:
     found = next((one for one in work if one.owner == container.id), None)
     if found is None:
         return None
-    before = launch.effort(rank)
+    before = launch.movement(rank)
     # Less than before: a process has ended, and took its figures along.
     if before is None or _moved(before, found):
-        return Effort(rank, found.cpu_ms, found.io_bytes, case.now)
+        return Movement(rank, found.cpu_ms, found.io_bytes, case.now)
     return before
 
 
-def _moved(before: Effort, found: Work) -> bool:
+def _moved(before: Movement, found: Work) -> bool:
     cpu_ms, io_bytes = found.cpu_ms - before.cpu_ms, found.io_bytes - before.io_bytes
     return cpu_ms < 0 or io_bytes < 0 or cpu_ms >= MOVED_CPU_MS or io_bytes >= MOVED_BYTES
 
 
 def moved_at(launch: Launch, rank: int) -> float | None:
     """When a rank was last seen to do something, None where that is not known."""
-    effort = launch.effort(rank)
-    if effort is None:
+    movement = launch.movement(rank)
+    if movement is None:
         return None
-    return max(effort.moved_at, launch.log_at) if rank == 0 and launch.log_at is not None else effort.moved_at
+    return max(movement.moved_at, launch.log_at) if rank == 0 and launch.log_at is not None else movement.moved_at
 
 
 def words(case: Case) -> str:
