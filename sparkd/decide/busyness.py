@@ -75,9 +75,8 @@ class Node:
     hardware: str = "gb10"
 
 
-def of_group(nodes: Sequence[Node]) -> Sign:
-    """Working as soon as one node works; else known only where every node is."""
-    signs = [(node.name, of_node(node)) for node in nodes]
+def together(signs: Sequence[tuple[str, Sign]]) -> Sign:
+    """Of a group, by node: working as soon as one works; else known only where every one is."""
     says = {sign.says for _, sign in signs} or {Busy.UNKNOWN}
     first = next(one for one in (Busy.WORKING, Busy.UNKNOWN, Busy.SPINNING, Busy.IDLE) if one in says)
     return Sign(first, "; ".join(f"{name}: {sign.words}" for name, sign in signs if sign.words))

@@ -204,7 +204,9 @@ def _moved_by_canary(case: Case, watch: Watch) -> bool:
 def _cleared(watch: Watch) -> Watch:
     doubted = replace(watch, canary_failing_since=None, canary_failures=0, exception_since=None, frozen_since=None)
     asked = replace(doubted, gap_until=None, late_until=None, failed_first=None, failed_last=None)
-    return replace(asked, erring=False, unsent="", busy="", busy_said="", worked_at=None, busy_told=False)
+    return replace(
+        asked, erring=False, unsent="", busy="", busy_said="", busy_nodes=(), worked_at=None, busy_told=False
+    )
 
 
 def after_canary(watch: Watch, outcome: Outcome, generation: int) -> Watch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sparkd.decide.busyness import NEAR, Busy, Node, Sign, of_group
+from sparkd.decide.busyness import NEAR, Busy, Node, Sign, of_node, together
 from sparkd.decide.case import Case, duration
 from sparkd.model.decision import Planned, State, Watch
 from sparkd.model.effort import GpuLoad
@@ -31,16 +31,33 @@ SAID = {
 
 
 def followed(case: Case, watch: Watch) -> Watch:
-    """After this look. One look that shows work is not enough: a burst of something else is over by the next one."""
+    """After this look. One look that shows work is not enough: a burst of something else is over by the next one.
+
+    Nodes are not all asked in the same look: what each of them was last seen to do is kept.
+    """
     if not watch.suspicious:
-        return replace(watch, busy="", busy_said="", worked_at=None)
-    found = seen(case)
-    if found is None:
+        return replace(watch, busy="", busy_said="", busy_nodes=(), worked_at=None)
+    before = {name: Sign(Busy(says), words) for name, says, words in watch.busy_nodes if says in list(Busy)}
+    seen = {**_asked(case), **{name: Sign(Busy.UNKNOWN) for name in before.keys() & case.group.unread.keys()}}
+    if not seen:
         return watch
-    worked = found.says is Busy.WORKING and watch.busy == Busy.WORKING
-    at = case.now if worked else watch.worked_at
-    said = "; ".join(part for part in (found.words, _engine_words(case)) if part)
-    return replace(watch, busy=found.says.value, busy_said=said, worked_at=at)
+    works = {name for name, sign in seen.items() if sign.says is Busy.WORKING}
+    worked = any(before[name].says is Busy.WORKING for name in works & before.keys())
+    known = {name: seen.get(name) or before.get(name) or Sign(Busy.UNKNOWN) for name in case.deployment.nodes}
+    group = together(list(known.items()))
+    return replace(
+        watch,
+        busy=group.says.value,
+        busy_said="; ".join(part for part in (group.words, _engine_words(case)) if part),
+        busy_nodes=tuple((name, sign.says.value, sign.words) for name, sign in known.items()),
+        worked_at=case.now if worked else watch.worked_at,
+    )
+
+
+def _asked(case: Case) -> dict[str, Sign]:
+    """Node -> what this look says of it; nothing of one that it did not ask."""
+    nodes = [_node(case, rank) for rank in case.ranks]
+    return {one.name: of_node(one) for one in nodes if one.efforts is not None or one.gpu is not None}
 
 
 def _engine_words(case: Case) -> str:
@@ -50,12 +67,6 @@ def _engine_words(case: Case) -> str:
     if not isinstance(metrics, EngineMetrics):
         return ""
     return f"the engine counts {metrics.running:.0f} requests that run and {metrics.waiting:.0f} that wait"
-
-
-def seen(case: Case) -> Sign | None:
-    """What this look says of all nodes of the group; None where it did not ask."""
-    nodes = [_node(case, rank) for rank in case.ranks]
-    return of_group(nodes) if any(one.efforts is not None or one.gpu is not None for one in nodes) else None
 
 
 def _node(case: Case, rank: int) -> Node:

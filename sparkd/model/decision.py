@@ -156,6 +156,8 @@ class Watch:
     """What the nodes were seen to do while something is suspicious: `working`, `spinning`, `idle` or `unknown`; empty before."""
     busy_said: str = ""
     """The same in figures, as one clause."""
+    busy_nodes: tuple[tuple[str, str, str], ...] = ()
+    """Both of each node: (node, `working` …, its figures), as it was last asked."""
     worked_at: float | None = None
     """When a node was last seen to work, at two looks in a row, while something is suspicious."""
     busy_told: bool = False

@@ -86,6 +86,18 @@ def test_f16_a_prefill_whose_gpus_are_seen_on_one_node_only_is_left_alone() -> N
     assert still_serves(driver)
 
 
+@pytest.mark.parametrize("apart", [5.0, 10.0])
+def test_f16_nodes_that_are_asked_at_different_looks_are_known_together(apart: float) -> None:
+    """Each node has its own clock of when it was asked."""
+    driver = settled()
+    driver.cluster.looked["spark1"] = driver.cluster.now + apart - 60.0
+    driver.cluster.looked["spark2"] = driver.cluster.now - 60.0
+    silent_for(driver, 15 * 60, {"spark1": SPIN, "spark2": PREFILL})
+    assert "spark1: GPU 100 %" in driver.state.sentence
+    assert "spark2: GPU 99 %" in driver.state.sentence
+    assert still_serves(driver)
+
+
 def test_a_compile_of_70_seconds_is_left_alone_whatever_can_be_seen() -> None:
     for doing in (BLIND, COMPILE, SPIN, WAITING):
         driver = settled(None)

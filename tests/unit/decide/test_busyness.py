@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from sparkd.decide.busyness import Busy, of_group, of_node
+from sparkd.decide.busyness import Busy, Node, Sign, of_node, together
 from sparkd.decide.cpu_time import Used
 from sparkd.model.effort import Effort, Efforts, Flow, GpuLoad, ProcessTime
 from sparkd.model.snapshot import Unknown
@@ -17,6 +18,11 @@ from .loads import OWNER, WAITING_W, card, efforts, node, recorded
 UNREAD = Unknown("no answer in 2 s", 1.0, "timeout")
 GB = 1.2e9
 WORKING, SPINNING, IDLE, UNKNOWN = Busy.WORKING, Busy.SPINNING, Busy.IDLE, Busy.UNKNOWN
+
+
+def of_group(nodes: Sequence[Node]) -> Sign:
+    return together([(one.name, of_node(one)) for one in nodes])
+
 
 STATES = {
     "idle": (IDLE, None),

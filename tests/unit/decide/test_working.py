@@ -143,7 +143,13 @@ def test_f18_what_is_no_work_is_said_as_well() -> None:
 
 def test_f16_nothing_is_said_of_effort_before_a_request_failed() -> None:
     """A long prefill in which no canary was needed yet is nobody's business."""
-    frozen = Watch(tokens=20.0, tokens_at=NOW - 60, canary_at=NOW - 30, frozen_since=NOW - 50, busy="working")
+    frozen = Watch(
+        tokens=20.0,
+        tokens_at=NOW - 60,
+        canary_at=NOW - 30,
+        frozen_since=NOW - 50,
+        busy_nodes=(("spark2", "working", "x"),),
+    )
     engine = replace(HEALTHY, metrics=EngineMetrics(1.0, 0.0, 10.0, 10.0, 0.0))
     decision = decide(serving(frozen), looked(PREFILL, engine=engine))
     assert (decision.sentence, decision.state.watch.worked_at) == ("serving (generation 1)", NOW)
@@ -159,3 +165,10 @@ def test_f16_a_node_that_is_unread_hides_no_work_of_the_other() -> None:
 def test_a_look_that_asked_nothing_says_nothing() -> None:
     decision = decide(serving(FAILING), both())
     assert (decision.state.watch.busy, "works" in decision.sentence) == ("", False)
+
+
+def test_what_was_known_of_a_node_is_known_no_more_once_it_is_away() -> None:
+    was = (("spark1", "idle", "y"), ("spark2", "working", "x"))
+    before = serving(replace(FAILING, busy="working", busy_said="x", busy_nodes=was))
+    watch = decide(before, seen(node("spark1", container(0)), away("spark2"), engine=HEALTHY)).state.watch
+    assert (watch.busy, watch.busy_nodes) == ("unknown", (("spark1", "idle", "y"), ("spark2", "unknown", "")))
