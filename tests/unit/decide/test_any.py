@@ -12,6 +12,7 @@ from hypothesis import Phase as Step
 from hypothesis import strategies as st
 
 from sparkd.model.action import (
+    AskSanity,
     CaptureEvidence,
     CleanNodes,
     KillProcesses,
@@ -29,6 +30,7 @@ from sparkd.model.failure_code import FailureCode
 from sparkd.model.log_finding import FindingKind, LogFinding
 from sparkd.model.machine import Boot, Holders, Memory, Ping
 from sparkd.model.outage import Outage
+from sparkd.model.sanity import Known, Said, Sanity
 from sparkd.model.snapshot import Canary, Container, EngineMetrics, EngineView, NodeView, Outcome, Snapshot, Unknown
 
 from .world import BOOTS, DEPLOYMENT, NOW, OWNER, close_wait, container, decide, listening, node, process, stray
@@ -116,8 +118,10 @@ actions: Any = st.one_of(
     st.builds(StartRanks, st.sampled_from(((), (0,), (1,), (0, 1), (5,))), generations),
     st.builds(WarmUp, generations, st.just(60.0)),
     st.builds(SendCanary, generations, st.just(60.0)),
+    st.builds(AskSanity, generations, st.just(60.0)),
 )
-canaries = st.builds(Canary, generations, st.just(NOW - 60), st.just(NOW), st.booleans())
+said = st.one_of(st.none(), st.builds(Said, st.text(max_size=40), st.text(max_size=5), st.booleans()))
+canaries = st.builds(Canary, generations, st.just(NOW - 60), st.just(NOW), st.booleans(), said=said)
 codes = st.one_of(st.none(), st.sampled_from(FailureCode))
 outcomes = st.builds(
     Outcome, actions, st.booleans(), st.just(NOW), st.text(max_size=3), codes, st.sampled_from(("", "spark1", "spark9")),
@@ -203,6 +207,9 @@ watches = st.builds(
     exception_since=moments,
     silent_since=moments,
 )
+sanities = st.builds(
+    Sanity, generations, moments, st.integers(0, 3), moments, known=st.sampled_from((None, Known("Paris", 1.7e9, 1)))
+)
 states = st.builds(
     State,
     phase=st.sampled_from(Phase),
@@ -226,6 +233,7 @@ states = st.builds(
     before=st.one_of(st.none(), st.sampled_from(Phase)),
     reason=st.sampled_from(("", "port-wait")),
     watch=watches,
+    sanity=sanities,
     digest=st.sampled_from(("", "d1", "d0")),
     started=st.sampled_from((None, DEPLOYMENT, replace(DEPLOYMENT, nodes=("spark3", "spark1"), digest="d0"))),
     images=st.sampled_from(((), (("spark1", "sha256:1"),), (("spark9", "sha256:0"),))),
