@@ -13,11 +13,12 @@ import pytest
 from aiohttp import web
 
 from sparkd import http
-from sparkd.act.canary import canary, measure, warm_up
+from sparkd.act.canary import ask_sanity, canary, measure, warm_up
 from sparkd.act.hands import ActionFailed, Hands
-from sparkd.model.action import SendCanary, WarmUp
+from sparkd.model.action import AskSanity, SendCanary, WarmUp
 from sparkd.model.config import Cluster, Deployment, Node, Warmup
 from sparkd.model.rate import rate
+from sparkd.model.sanity import CONTINUED, QUESTION, TOKENS, Said
 from sparkd.model.snapshot import Canary
 
 
@@ -131,6 +132,22 @@ async def test_an_engine_that_ends_early_is_not_asked_for_more(tmp_path: Path) -
         server.at_most = 5
         assert (await measure(hands, 3, 5.0)).tokens_per_second is None
         assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(("api", "question"), [("chat", QUESTION), ("completions", CONTINUED)])
+async def test_the_fixed_question_is_the_same_every_time_and_brings_its_answer(
+    tmp_path: Path, api: str, question: str
+) -> None:
+    async with engine(tmp_path, api=api) as (server, hands):
+        for _ in range(2):
+            done = await ask_sanity(hands, AskSanity(3, 5.0))
+            assert (done.ok, done.tokens, done.said) == (True, TOKENS, Said(" a" * TOKENS))
+        first, second = server.asked
+        assert first == second
+        assert (first["temperature"], first["max_tokens"]) == (0, TOKENS)
+        asked = first["messages"][0]["content"] if api == "chat" else first["prompt"]
+        assert asked == question
+        assert (await canary(hands, SendCanary(3, 5.0))).said is None, "of a canary nothing is kept"
 
 
 # ------------------------------------------------------------------------------------------------------------------- keys
