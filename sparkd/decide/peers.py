@@ -101,8 +101,8 @@ def followed(case: Case) -> Case:
 
 
 def found(case: Case, seen: dict[int, Sight], launch: Launch) -> Iterator[Doubt]:
-    """What speaks against each rank, the most certain first; nothing while some rank cannot be seen, or there is only one."""
-    if len(case.ranks) < 2 or set(seen) != set(case.ranks):
+    """What speaks against each rank, the most certain first; nothing while some rank cannot be seen."""
+    if set(seen) != set(case.ranks):
         return
     waiting = [one for one in seen.values() if one.meeting == "waits"]
     for row in ROWS:
@@ -118,13 +118,12 @@ def _waits(others: list[Sight]) -> str:
 
 
 def _gone(case: Case, launch: Launch, peer: Sight, others: list[Sight]) -> Doubt | None:
-    """It died silently: what it was started by runs on (a shell, an API server that nobody told)."""
+    """It died silently: what it was started by runs on, and does nothing. A script that works on may start it once more."""
     if peer.processes or peer.rank not in launch.lived:
         return None
     waits = f", and {_waits(others)}" if others else ""
-    return Doubt(
-        "engine-gone", peer, f"{peer.name} has no engine process any more, although it counts as running{waits}"
-    )
+    text = f"{peer.name} has no engine process any more, although it counts as running{waits}"
+    return Doubt("engine-gone", peer, text, since=effort.moved_at(launch, peer.rank))
 
 
 def _stopped(case: Case, launch: Launch, peer: Sight, others: list[Sight]) -> Doubt | None:

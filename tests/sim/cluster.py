@@ -204,7 +204,8 @@ class SimCluster:
         self.now += seconds
         for _, one in self.running():
             one.up_s += seconds
-            one.cpu_ms += int(100 * seconds) if self.busy or self.begun(one) else 0
+            works = self.begun(one) or (self.busy and not one.hollow)
+            one.cpu_ms += int(100 * seconds) if works else 0
         for node, head in self.running():
             if head.rank != 0 or node.stopping:
                 continue

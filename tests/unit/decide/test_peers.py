@@ -191,6 +191,10 @@ PATIENT: list[tuple[str, Callable[[float], Snapshot]]] = [
     ("another process listens", lambda at: look(_listening(77), rank(1, WAITS, sockets=(CALLING,)))),
     ("sockets cannot be read", lambda at: look(_listening(), rank(1, WAITS, sockets=Unknown("mute", NOW)))),
     ("all have met", lambda at: look(rank(0, MET.format(0)), rank(1, MET.format(1), state="T"))),
+    (
+        "its script works on after the engine",
+        late(lambda at: rank(1, SERVER) if at < 5 else rank(1, SHELL, work=int(at * 30))),
+    ),
     ("nobody waits", lambda at: look(rank(0, SERVER), rank(1, SHELL, work=1))),
 ]
 
@@ -273,13 +277,14 @@ def test_f23_what_another_generation_shows_says_nothing() -> None:
     )
 
 
-def test_a_group_of_one_waits_for_nobody() -> None:
+def test_a_group_of_one_waits_for_nobody_and_may_die_silently_too() -> None:
     alone = replace(DEPLOYMENT, nodes=("spark1",))
-    before, at = lived(0), NOW
-    for _ in range(30):
-        decision = decide(before, look(rank(0, SHELL)), now=at, deployment=alone)
-        before, at = decision.state, at + 5
-    assert decision.reason == "loading"
+    for titles, reason in (((SERVER, WAITS), "loading"), ((SHELL,), "failed")):
+        before, at = lived(0), NOW
+        for _ in range(13):
+            decision = decide(before, look(rank(0, *titles)), now=at, deployment=alone)
+            before, at = decision.state, at + 5
+        assert decision.reason == reason
 
 
 def test_three_ranks_name_the_one_that_is_missing() -> None:
