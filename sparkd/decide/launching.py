@@ -132,7 +132,7 @@ def _too_late(case: Case) -> Decision | None:
     kind = Kind(FailureClass.TRANSIENT, "start-timeout", "did not become ready")
     last = case.state.stage or "none"
     text = f"generation {case.state.generation} was not ready after {duration(limit)}, last stage: {last}"
-    return fail(case, kind, text)
+    return fail(case, kind, "; ".join(filter(None, (text, peers.words(case)))))
 
 
 def _said_dead(case: Case) -> Decision | None:

@@ -302,6 +302,17 @@ def test_three_ranks_name_the_one_that_is_missing() -> None:
     )
 
 
+def test_a_budget_shorter_than_the_minute_names_what_was_seen_too() -> None:
+    before = replace(BEGUN, started_at=NOW - 2655)
+    passed, decision = play(lambda at: look(HEAD_WAITS, rank(1, SERVER, state="T")), 300, before)
+    assert decision.state.failure is not None
+    assert (passed, decision.state.failure.signature) == (45, "start-timeout")
+    assert decision.state.failure.text == (
+        "generation 1 was not ready after 45 min, last stage: rendezvous; "
+        "rank 1 on spark2 is stopped (a process of it is in state T), and rank 0 on spark1 waits for it"
+    )
+
+
 def test_a_widow_is_told_at_the_next_look_as_before() -> None:
     widow = rank(1, SERVER, MET.format(1), sockets=(replace(close_wait(), pid=510),))
     decision = decide(BEGUN, look(HEAD_WAITS, widow))
