@@ -50,6 +50,7 @@ NAMES = {
     "sparkd_node_reachable": ("gauge", {"node"}),
     "sparkd_node_boot_time_seconds": ("gauge", {"node"}),
     "sparkd_node_memory_bytes": ("gauge", {"node", "kind"}),
+    "sparkd_node_memory_alert": ("gauge", {"node", "kind"}),
     "sparkd_check_status": ("gauge", {"deployment", "node", "check"}),
     "sparkd_drift_findings": ("gauge", {"deployment", "severity"}),
     "sparkd_canary_seconds": ("histogram", {"deployment"}),
