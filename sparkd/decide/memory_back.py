@@ -34,7 +34,7 @@ def _returning(case: Case, rank: int, node: str) -> str:
     (earlier, had), (newest, has) = pair
     if has + BACK_BYTES >= before or has - had < RISING_BYTES:
         return ""
-    gained = f"{spoken(has - had)} more than {duration(newest.at - earlier.at)} ago"
+    gained = f"up by {spoken(has - had)} in {duration(newest.at - earlier.at)}"
     return (
         f"{node} has {spoken(has)} available, {gained}, of {spoken(before)} before generation {case.state.generation}"
     )

@@ -42,7 +42,7 @@ class Drain:
         left = (
             f"{spoken(self.available)} are available, and {spoken(self.below)} in {duration(self.left_s)} at this pace"
         )
-        return f"{lost}; {left}" + (f"; most of it went to {self.growth.words}" if self.growth is not None else "")
+        return f"{lost}; {left}" + (f"; most of that went to {self.growth.words}" if self.growth is not None else "")
 
 
 def drain(node: str, trail: MemoryTrail, view: NodeView, below: int) -> Drain | None:

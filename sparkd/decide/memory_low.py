@@ -48,8 +48,8 @@ class Low:
     @property
     def text(self) -> str:
         left = f"{self.node} runs out of memory: {spoken(self.available)} available"
-        fell = f"{spoken(self.fell)} less than {duration(self.over_s)} before"
-        took = f"most of it went to {self.growth.words}" if self.growth is not None else "what takes it is not known"
+        fell = f"down by {spoken(self.fell)} in {duration(self.over_s)}"
+        took = f"most of that went to {self.growth.words}" if self.growth is not None else "what takes it is not known"
         return f"{left}, {fell}; {took}"
 
     @property

@@ -296,7 +296,7 @@ def stopped() -> Json:
 ALERT = {
     "kind": "low",
     "since": "2026-11-27T07:00:40Z",
-    "text": "spark2 runs out of memory: 922 MiB available, 2.1 GiB less than 2 s before; most of it went to "
+    "text": "spark2 runs out of memory: 922 MiB available, down by 2.1 GiB in 2 s; most of that went to "
     "polkitd (pid 812), which grew by 2.0 GiB to 2.3 GiB",
     "fix": "on spark2: end polkitd (pid 812), or restart it",
     "acted": False,

@@ -57,7 +57,7 @@ def test_a_start_begins_as_soon_as_no_more_comes(look: Snapshot) -> None:
 def test_the_sentence_has_the_figures() -> None:
     said = decide(CLEANED, after_teardown(2.0, 40.0, 70.0), deployment=AVAILABLE).sentence
     assert said == (
-        "waiting for the memory of the last generation: spark2 has 70.0 GiB available, 30.0 GiB more than 1 s ago, "
+        "waiting for the memory of the last generation: spark2 has 70.0 GiB available, up by 30.0 GiB in 1 s, "
         "of 117.0 GiB before generation 1"
     )
 

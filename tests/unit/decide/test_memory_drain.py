@@ -54,7 +54,7 @@ def test_f26_it_says_how_much_for_how_long_and_who() -> None:
         (
             "memory-drain",
             "spark2 loses memory while idle: 1.2 GiB in 30 min; 6.8 GiB are available, and 1.0 GiB in 2 h 25 min at this pace"
-            "; most of it went to polkitd (pid 812), which grew by 1.1 GiB to 1.2 GiB",
+            "; most of that went to polkitd (pid 812), which grew by 1.1 GiB to 1.2 GiB",
         ),
     )
     assert decision.reason == "serving", "it is said, and nothing is done"

@@ -130,6 +130,22 @@ def test_what_a_rank_needs(memory: Mapping[str, Any], found: Memory, reason: str
     assert decide(CLEANED, seen(with_memory("spark2", found)), deployment=deployment).reason == reason
 
 
+CACHED = pool(free=11, available=110, cache=99)
+"""The page cache of an earlier start, as vllm#48140 has it."""
+
+
+@pytest.mark.parametrize(
+    ("image", "reason"), [("vllm:v0.23.0", "memory-wait"), ("vllm:v0.24.0", "begin"), ("vllm:nightly", "memory-wait")]
+)
+def test_f25_page_cache_counts_as_used_where_this_version_of_the_engine_counts_it_so(image: str, reason: str) -> None:
+    """Measured after the cleanup: a version that reads MemFree would end in its own check, one that reads MemAvailable starts."""
+    deployment = replace(DEPLOYMENT, image=image)
+    look = seen(with_memory("spark2", CACHED, images={image: "sha256:1"}), node("spark1", images={image: "sha256:1"}))
+    decision = decide(CLEANED, look, deployment=deployment)
+    assert decision.reason == reason
+    assert ("most of it is held by the page cache (99.0 GiB)" in decision.sentence) is (reason == "memory-wait")
+
+
 def test_a_gate_that_is_off_asks_nothing() -> None:
     look = seen(with_memory("spark1", Unknown("no answer", NOW)))
     assert decide(CLEANED, look, deployment=configured(gate="off")).reason == "begin"

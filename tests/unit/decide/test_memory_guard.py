@@ -87,7 +87,7 @@ def test_f26_it_is_only_said_where_nothing_else_is_wanted(before: State) -> None
     assert decision.state.phase is before.phase
     assert told(decision) == ["memory-low"]
     assert decision.events[0][1] == (
-        "spark2 runs out of memory: 922 MiB available, 2.1 GiB less than 2 s before; what takes it is not known"
+        "spark2 runs out of memory: 922 MiB available, down by 2.1 GiB in 2 s; what takes it is not known"
     )
 
 
