@@ -14,12 +14,12 @@ import pytest
 from sparkd.base import clock
 from sparkd.hosts import LocalHost, Sockets
 from sparkd.hosts.client import NodeClient
-from sparkd.model.config import Deployment
+from sparkd.model.config import Cluster, Deployment, Node
 from sparkd.model.decision import Failure, FailureClass, Phase, State
 from sparkd.model.machine import Holders, Memory
-from sparkd.model.memory_trail import Guard, MemoryTrail
+from sparkd.model.memory_trail import Guard, MemorySettings, MemoryTrail
 from sparkd.model.snapshot import EngineMetrics, EngineView
-from sparkd.observe import NodeAccess, memory_trails
+from sparkd.observe import NodeAccess, Observer, memory_trails
 from sparkd.observe.memory_look import memory_look
 from sparkd.observe.memory_trails import MemoryTrails
 from sparkd.runtimes.docker import DockerRuntime
@@ -131,6 +131,22 @@ async def test_a_real_node_service_tells_its_memory_and_who_has_it(folder: Path)
     assert alone.holders is None
     assert isinstance(whole.holders, Holders)
     assert whole.holders.processes
+
+
+async def test_a_look_of_the_loop_has_the_trail_and_the_guard_of_the_cluster(folder: Path) -> None:
+    node, guard = access(folder), Guard(below="2GiB", act="stop")
+    nodes = {"a": Node(name="a", address="local")}
+    cluster = Cluster(cluster="c", nodes=nodes, memory=MemorySettings(guard=guard))
+    observer = Observer(cluster, {"a": node}, "11111111-1111-4111-8111-111111111111")
+    async with real_service(folder / "a", folder):
+        for _ in range(2):
+            seen = await observer.look([ONE], {"demo": State(phase=Phase.START_HEAD)})
+        await node.client.aclose()
+    assert seen.guard == guard
+    trail = seen.memory["a"]
+    assert [one.memory is not None for one in trail.looks] == [True, True]
+    assert trail.looks[-1].memory == seen.nodes["a"].memory
+    assert trail.turns == ("demo",), "the cluster's guard is the deployment's"
 
 
 async def test_a_node_without_a_service_is_unknown_and_no_error(folder: Path) -> None:
