@@ -102,6 +102,8 @@ class SimNode:
     @property
     def memory(self) -> Memory:
         whole = TAKEN if self.memory_taken else MEMORY
+        if not self.drained:
+            return whole
         left = max(0, whole.available - self.drained)
         return replace(whole, available=left, free=max(0, whole.free - self.drained))
 
@@ -198,8 +200,9 @@ class SimCluster:
     # ----------------------------------------------------------------------------------------------------------- time
 
     def pass_time(self, seconds: float) -> None:
-        for second in range(1, int(seconds) + 1):
-            for node in self.nodes.values():
+        for node in self.nodes.values():
+            moves = node.drains or node.drained  # else each second shows the same
+            for second in range(1 if moves else int(seconds), int(seconds) + 1):
                 node.pass_second(self.now + second)
         self.now += seconds
         for _, one in self.running():
