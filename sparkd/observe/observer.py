@@ -86,11 +86,19 @@ class Observer:
             group.start_soon(self._echoes.look, views, echoes)
             for deployment in deployments:
                 group.start_soon(look_at_engine, deployment)
-        ordered = {name: views[name] for name in self._nodes}
+        return self._snapshot(at, {name: views[name] for name in self._nodes}, engines, echoes)
+
+    def _snapshot(
+        self,
+        at: float,
+        nodes: Mapping[str, NodeView],
+        engines: Mapping[str, EngineView],
+        echoes: Mapping[str, tuple[Echo, ...]],
+    ) -> Snapshot:
         return Snapshot(
             at=at,
             wall=clock.wall(),
-            nodes=ordered,
+            nodes=nodes,
             owner=self.owner,
             engines=engines,
             took_s=min(clock.now() - at, self.cluster.policy.node_deadline + ENGINE_S),

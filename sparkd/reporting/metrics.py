@@ -17,6 +17,7 @@ from sparkd.model.machine import Boot, Memory
 from sparkd.model.snapshot import EngineMetrics
 from sparkd.model.view import ClusterView
 from sparkd.reporting.memory_alerts import KINDS as ALERTS
+from sparkd.reporting.node_upkeep import planned_stop
 
 MINUTES = (1, 2, 5, 10, 20, 40, 60, 120, 300, 600, 900, 1200, 1800, 2700, 3600)
 """Buckets in seconds for phases and stages: a first boot of 40 minutes is normal."""
@@ -140,6 +141,7 @@ FIGURES: tuple[tuple[str, str, Callable[[Json], Any]], ...] = (
     ("serving", "1 while it answers real requests.", lambda one: one["serving"]),
     ("generation", "Number of the group start that runs, or ran last.", lambda one: one["generation"]),
     ("held", "1 while sparkd has given up starting it.", lambda one: one["phase"] == Phase.HELD),
+    ("planned", "1 while it is stopped for planned work on a node.", planned_stop),
 )
 
 
@@ -174,6 +176,8 @@ def _nodes(view: ClusterView, now: Json) -> Iterator[Metric]:
         ((one["name"],), one["name"] in nodes and isinstance(nodes[one["name"]].boot, Boot)) for one in now["nodes"]
     ]
     yield gauge("node_reachable", "1 while the node answers.", ("node",), reachable)
+    planned = [((one["name"],), one["maintenance"] is not None) for one in now["nodes"]]
+    yield gauge("node_maintenance", "1 while a person has planned work on the node.", ("node",), planned)
     wall = view.snapshot.wall if view.snapshot is not None else 0.0
     boots = [((name,), round(wall - node.boot.uptime_s)) for name, node in nodes.items() if isinstance(node.boot, Boot)]
     yield gauge("node_boot_time_seconds", "When the node booted, as Unix time.", ("node",), boots)

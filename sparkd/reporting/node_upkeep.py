@@ -49,6 +49,11 @@ def quiet(deployment: Mapping[str, Any], nodes: frozenset[str]) -> bool:
     return any(rank["node"] in nodes for rank in deployment["ranks"])
 
 
+def planned_stop(deployment: Mapping[str, Any]) -> bool:
+    """Is it held for planned work on a node?"""
+    return bool(deployment["hold"]) and deployment["hold"]["fact"].startswith("maintenance:")
+
+
 def as_known(was: Mapping[str, Any]) -> Json:
     """A deployment or a node as people know it after planned work: they were told nothing meanwhile, and of nothing since."""
     return {**was, "wanted": "stopped", "hold": None, "reason": "", "state": "ok"}

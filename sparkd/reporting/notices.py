@@ -25,7 +25,7 @@ from sparkd.model.config import Notify
 from sparkd.model.words import between, duration, rfc3339, stopped
 from sparkd.reporting.delivery import call, post
 from sparkd.reporting.metrics import Counters
-from sparkd.reporting.node_upkeep import NOTICES, as_known, planned, quiet
+from sparkd.reporting.node_upkeep import NOTICES, as_known, planned, planned_stop, quiet
 
 log = structlog.get_logger("sparkd.reporting.notices")
 
@@ -112,7 +112,7 @@ def _deployment(was: Json | None, now: Json, after: Json) -> Iterator[Notificati
         text = stopped(f"{now['name']} waits: {now['sentence']}")
         yield note(kind="budget", sentence=text, signature=WINDOW_FULL, fix=fix)
     hold = now["hold"]
-    if hold and hold["fact"].startswith("maintenance:"):
+    if planned_stop(now):
         return  # for a moment also when that is over: it goes on with the next look
     if hold and not (was and was["hold"] and was["hold"]["fact"] == hold["fact"]):
         text = stopped(f"{now['name']} is held: {hold['text']}")

@@ -40,6 +40,7 @@ NAMES = {
     "sparkd_deployment_serving": ("gauge", {"deployment"}),
     "sparkd_deployment_generation": ("gauge", {"deployment"}),
     "sparkd_deployment_held": ("gauge", {"deployment"}),
+    "sparkd_deployment_planned": ("gauge", {"deployment"}),
     "sparkd_group_starts": ("counter", {"deployment", "cause"}),
     "sparkd_failures": ("counter", {"deployment", "class", "signature"}),
     "sparkd_outage_seconds": ("counter", {"deployment"}),
@@ -48,6 +49,7 @@ NAMES = {
     "sparkd_rank_up": ("gauge", {"deployment", "rank", "node"}),
     "sparkd_rank_evidence_age_seconds": ("gauge", {"deployment", "rank", "node"}),
     "sparkd_node_reachable": ("gauge", {"node"}),
+    "sparkd_node_maintenance": ("gauge", {"node"}),
     "sparkd_node_boot_time_seconds": ("gauge", {"node"}),
     "sparkd_node_memory_bytes": ("gauge", {"node", "kind"}),
     "sparkd_node_memory_alert": ("gauge", {"node", "kind"}),
@@ -202,6 +204,12 @@ tests:
       - {series: 'sparkd_deployment_held{deployment="ds4"}', values: '0x9 1x10'}
       - {series: 'sparkd_group_starts_total{deployment="ds4",cause="crash"}', values: '0x4 1 2 3x12'}
       - {series: 'sparkd_node_reachable{node="spark2"}', values: '1x4 0x15'}
+      - {series: 'sparkd_deployment_wanted{deployment="planned"}', values: '1+0x20'}
+      - {series: 'sparkd_deployment_serving{deployment="planned"}', values: '0x20'}
+      - {series: 'sparkd_deployment_held{deployment="planned"}', values: '1x20'}
+      - {series: 'sparkd_deployment_planned{deployment="planned"}', values: '1x20'}
+      - {series: 'sparkd_node_reachable{node="spark3"}', values: '0x20'}
+      - {series: 'sparkd_node_maintenance{node="spark3"}', values: '1x20'}
       - {series: 'sparkd_snapshot_age_seconds', values: '2x9 90x10'}
       - {series: 'sparkd_node_memory_bytes{node="spark1",kind="total"}', values: '100x20'}
       - {series: 'sparkd_node_memory_bytes{node="spark1",kind="available"}', values: '30x9 1x10'}

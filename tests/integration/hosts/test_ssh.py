@@ -282,6 +282,26 @@ async def test_f39_a_black_hole_is_noticed_in_20_seconds(folder: Path) -> None:
             assert "keepalive" in why_not(host).why
 
 
+@pytest.mark.parametrize("goodbye", [False, True], ids=["frozen", "shut down in good order"])
+async def test_silence_is_a_riddle_only_where_no_goodbye_was_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, goodbye: bool
+) -> None:
+    """A box that was shut down closes its connection, and stays off: nobody may take its power for that."""
+    monkeypatch.setattr(ssh, "KEEPALIVE_S", 0.2)
+    monkeypatch.setattr(ssh, "CONNECT_S", 0.5)
+    async with worker(folder) as there, wire(there.port) as between:
+        there.pin(between.port)
+        host = there.host(there.node(port=between.port))
+        async with running(host):
+            await until("it is connected", lambda: connected(host))
+            if goodbye:
+                there.cut()
+                await until("the loss is noticed", lambda: not connected(host))
+            between.freeze()
+            await until("nothing comes back any more", lambda: not connected(host) and "timed out" in why_not(host).why)
+            assert type(why_not(host)) is (Unreachable if goodbye else Silent)
+
+
 async def test_the_end_does_not_wait_for_a_dead_peer(folder: Path) -> None:
     async with worker(folder) as there, wire(there.port) as between:
         there.pin(between.port)

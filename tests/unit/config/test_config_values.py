@@ -10,7 +10,7 @@ from config_cases import CLUSTER, DEPLOYMENT, write
 from sparkd import settings
 from sparkd.base.errors import ConfigError
 from sparkd.engines import ENGINES
-from sparkd.model.config import Deployment, Mount, Policy
+from sparkd.model.config import Deployment, Mount, Policy, Power
 
 SHIPPED = Path(__file__).parents[3] / "config"
 
@@ -246,3 +246,15 @@ def test_only_files_that_people_meant_are_read(tmp_path: Path) -> None:
         (tmp_path / "deployments" / name).write_text("not: yaml: at all")
     (tmp_path / "deployments" / "e.yml").write_text(named("e"))
     assert [deployment.name for deployment in settings.load(tmp_path).deployments] == ["d", "e"]
+
+
+def test_a_power_hook_lands_in_its_fields_with_files_in_place_of_secrets(tmp_path: Path) -> None:
+    power = "{url: 'http://plug/', method: GET, headers: {Authorization: {file: /etc/sparkd/plug}}, timeout: 60, auto: true}"
+    text = CLUSTER.replace("192.168.1.12,", f"192.168.1.12, power: {power},")
+    text = text.replace("192.168.1.13}", "192.168.1.13, power: {command: [/srv/cycle, outlet 3]}}")
+    write(tmp_path, text)
+    nodes = settings.load(tmp_path).cluster.nodes
+    headers = {"Authorization": "/etc/sparkd/plug"}
+    assert nodes["a"].power is None
+    assert nodes["b"].power == Power(url="http://plug/", method="GET", headers=headers, timeout=60.0, auto=True)
+    assert nodes["c"].power == Power(command=("/srv/cycle", "outlet 3"))
