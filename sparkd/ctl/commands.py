@@ -253,3 +253,19 @@ def show_capture(api: Api, name: str | None, generation: int | None, as_json: bo
     from sparkd.ctl.captures import show_one
 
     return show_one(api, name, generation, as_json)
+
+
+@ctl.group(cls=Ordered, invoke_without_command=True)
+@verb
+def nodes(api: Api, as_json: bool) -> int:
+    """Which nodes answer, when they were booted, and their memory.
+
+    Says too which are under maintenance, and when the power of one was taken.
+
+    \b
+    sparkd ctl nodes
+    sparkd ctl nodes power-cycle spark2
+    """
+    from sparkd.ctl.look import show_nodes
+
+    return show_nodes(api, as_json)

@@ -9,8 +9,8 @@ import click
 
 from sparkd.ctl.blessing import ctl
 from sparkd.ctl.client import Api
-from sparkd.ctl.commands import verb
-from sparkd.ctl.groups import Command, Number, Ordered
+from sparkd.ctl.commands import nodes, verb
+from sparkd.ctl.groups import Command, Number
 from sparkd.ctl.names import complete_nodes
 
 __all__ = ["ctl"]
@@ -78,22 +78,6 @@ def maintenance(api: Api, node: str, as_json: bool, **typed: Any) -> int:
     from sparkd.ctl.maintenance import Asked, maintain
 
     return maintain(api, node, Asked(**typed), as_json)
-
-
-@ctl.group(cls=Ordered, invoke_without_command=True)
-@verb
-def nodes(api: Api, as_json: bool) -> int:
-    """Which nodes answer, when they were booted, and their memory.
-
-    Says too which are under maintenance, and when the power of one was taken.
-
-    \b
-    sparkd ctl nodes
-    sparkd ctl nodes power-cycle spark2
-    """
-    from sparkd.ctl.look import show_nodes
-
-    return show_nodes(api, as_json)
 
 
 @nodes.command("power-cycle")
