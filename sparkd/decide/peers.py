@@ -123,7 +123,7 @@ def _gone(case: Case, launch: Launch, peer: Sight, others: list[Sight]) -> Doubt
         return None
     waits = f", and {_waits(others)}" if others else ""
     text = f"{peer.name} has no engine process any more, although it counts as running{waits}"
-    return Doubt("engine-gone", peer, text, since=effort.moved_at(launch, peer.rank))
+    return Doubt("engine-gone", peer, text, since=movement.moved_at(launch, peer.rank))
 
 
 def _stopped(case: Case, launch: Launch, peer: Sight, others: list[Sight]) -> Doubt | None:

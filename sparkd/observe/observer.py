@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
@@ -86,7 +86,8 @@ class Observer:
             group.start_soon(self._echoes.look, views, echoes)
             for deployment in deployments:
                 group.start_soon(look_at_engine, deployment)
-        return self._snapshot(at, {name: views[name] for name in self._nodes}, engines, echoes)
+        snapshot = self._snapshot(at, {name: views[name] for name in self._nodes}, engines, echoes)
+        return replace(snapshot, memory=self.memory.seen(at, views, engines, deployments, states))
 
     def _snapshot(
         self,
@@ -103,7 +104,6 @@ class Observer:
             engines=engines,
             took_s=min(clock.now() - at, self.cluster.policy.node_deadline + ENGINE_S),
             cleanup=self.cluster.cleanup,
-            memory=self.memory.seen(at, views, engines, deployments, states),
             guard=self.cluster.memory.guard,
             upkeep=self.upkeep(),
             echoes=echoes,
