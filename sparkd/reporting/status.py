@@ -91,9 +91,7 @@ def _common(
         "next": {"at": moment(view, planned.at), "what": planned.what} if planned else None,
         "budget_until": _budget_until(view, deployment, state, intent),
         "start": _start(view, name, state) if state.phase in STARTING else None,
-        "last_failure": _failure(state.failure) if state.failure else None,
-        "outage": outage_list.as_json(name, state.outage, view.at) if state.outage else None,
-        "last_outage": outage_list.as_json(name, state.last_outage, view.at) if state.last_outage else None,
+        **_what_failed(view, name, state),
         "effort": _effort(view, state),
         "drift": {str(one): view.drift.get(name, {}).get(str(one), 0) for one in Severity},
         "checks": _checks(view, name, state),
@@ -106,6 +104,14 @@ def _common(
         "sanity": sanity_status(state),
         "problems": [],
         "file": deployment.file,
+    }
+
+
+def _what_failed(view: ClusterView, name: str, state: State) -> Json:
+    return {
+        "last_failure": _failure(state.failure) if state.failure else None,
+        "outage": outage_list.as_json(name, state.outage, view.at) if state.outage else None,
+        "last_outage": outage_list.as_json(name, state.last_outage, view.at) if state.last_outage else None,
     }
 
 

@@ -196,13 +196,12 @@ def test_the_group_goes_at_once_head_first_and_its_evidence_is_taken_from_what_w
     assert isinstance(last, RemoveRanks)
 
 
-def test_any_other_failure_saves_its_evidence_first_and_has_its_grace() -> None:
+def test_any_other_failure_saves_its_evidence_first() -> None:
     lost = decide(serving(captured=0), seen(node("spark1", container(0)), node("spark2", ended(1)))).state
     (first,) = decide(lost, both()).actions
     assert isinstance(first, CaptureEvidence)
     (second,) = decide(replace(lost, captured=1), both()).actions
     assert isinstance(second, StopRanks)
-    assert second.grace_s == 30.0
 
 
 # ------------------------------------------------------------------------------------------- what follows, and the hold
