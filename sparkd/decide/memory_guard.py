@@ -23,7 +23,7 @@ RECOVERED = 4
 """An episode is over once the node has the guard and this part of it more: around the guard itself it would begin anew
 with every look."""
 GOING_S = 15.0
-"""For so long after one deployment was taken down, no other is: its memory is coming back (it has 5 s to end)."""
+"""For so long after one deployment was taken down, no other is: its memory is coming back."""
 GUARDED = STARTING | {Phase.SERVE}
 """Phases that `stop` ends."""
 
