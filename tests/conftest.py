@@ -40,6 +40,7 @@ MEMORY = {
     "test_checks_memory",
     "test_drift",
     "test_lab",
+    "test_memory_guard",
     "test_process_limits",
     "test_process_real",
     "test_real",

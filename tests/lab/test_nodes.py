@@ -14,7 +14,9 @@ GONE_AFTER_S = 15
 
 
 def happened(daemon: Daemon, kind: str) -> list[Json]:
-    return [one for one in daemon.history() if one["kind"] == kind]
+    """Also what is of a node and of no deployment."""
+    events = json.loads(daemon.ctl("history", "--limit", "1000", "--json").stdout)["events"]
+    return [dict(one) for one in events if one["kind"] == kind]
 
 
 def test_planned_work_stops_in_order_and_goes_on_after_the_boot(fast: Daemon) -> None:
