@@ -20,8 +20,9 @@ from sparkd.model.memory_trail import Guard, MemoryEpisode, MemoryTrail
 from sparkd.model.size import spoken
 
 RECOVERED = 4
-"""An episode is over once the node has the guard and this part of it more: around the guard itself it would begin anew
-with every look."""
+"""An episode is over once the node has the guard and this part of it more, or MORE_BYTES: around the guard itself it would begin
+anew with every look, and a quarter of a large guard may be more than the node ever has."""
+MORE_BYTES = 1 << 30
 GOING_S = 15.0
 """For so long after one deployment was taken down, no other is: its memory is coming back."""
 GUARDED = STARTING | {Phase.SERVE}
@@ -129,7 +130,8 @@ def _episodes(case: Case, decision: Decision, before: Known) -> Iterator[tuple[t
 def _recovered(trail: MemoryTrail, below: int) -> bool:
     """By the last look; what it could not read has not recovered."""
     newest = trail.looks[-1] if trail.looks else None
-    return newest is not None and newest.memory is not None and newest.memory.available >= below + below // RECOVERED
+    enough = below + min(below // RECOVERED, MORE_BYTES)
+    return newest is not None and newest.memory is not None and newest.memory.available >= enough
 
 
 def _back(case: Case, episode: MemoryEpisode) -> str:

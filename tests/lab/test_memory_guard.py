@@ -29,7 +29,7 @@ def available(node: Node) -> int:
 def files(below: int, act: str) -> dict[str, str]:
     text = deployment(env={**FAST_ENV, "SPARKD_SIM_START_S": str(START_S)})
     text += f"memory: {{gate: off, guard: {{below: {below >> 20}MiB, act: {act}}}}}\n"
-    policy = {**FAST_POLICY, "resource_retries": [1, 1, 1]}
+    policy = {**FAST_POLICY, "resource_retries": [10, 10, 10]}
     return {"sparkd.yaml": cluster(policy), f"deployments/{NAME}.yaml": text}
 
 
