@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from sparkd.ctl.answers import Deployment, Node, Status
 from sparkd.ctl.text import ago, clock, duration, listing
-from sparkd.model.words import suspect_words
 
 STARTING = {
     "precheck": "checking the nodes",
@@ -107,6 +106,8 @@ def _underway(deployment: Deployment, status: Status, unread: str) -> Verdict:
     if phase in STARTING:
         eta = deployment.start.eta_s if deployment.start else None
         if deployment.start and (late := deployment.start.suspect):
+            from sparkd.model.words import suspect_words  # only here: it costs `ctl status` its start
+
             slow = f"stage {late.stage} takes too long, {suspect_words(late.seconds, late.longest_s)}"
             return Verdict(f"{name} is starting: {slow}.", "yellow", 6)
         ready = f", ready in about {duration(eta)}" if eta is not None else ""
