@@ -32,6 +32,12 @@ def reason(node: Node, known_hosts: Path, pinned: asyncssh.SSHKnownHosts | None,
     return (Silent if _silent(error) else Unreachable)(node.name, clause(_why(node, error)))
 
 
+def closed_by_node(error: Exception | None) -> bool:
+    """Did the node end the connection itself, as one that is shut down does? Not where sparkd gave it up (errors of its own have
+    no number): a frozen box whose channels did not open was once taken for one that had said goodbye, and never held."""
+    return not _silent(error) and not (isinstance(error, OSError) and error.errno is None)
+
+
 def _silent(error: Exception | None) -> bool:
     """A node that is off answers nothing, and on the same network the kernel finds no route to it. One whose programs are frozen
     lets a connection in and never says a word: both end by a deadline. What was refused, reset or closed was answered."""

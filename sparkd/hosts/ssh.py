@@ -20,7 +20,7 @@ import structlog
 from sparkd.base import clock, files
 from sparkd.base.errors import HostError, Silent, Unreachable
 from sparkd.hosts.host import SYSTEM, Sockets
-from sparkd.hosts.reasons import reason
+from sparkd.hosts.reasons import closed_by_node, reason
 from sparkd.model.config import Node
 
 log = structlog.get_logger()
@@ -101,10 +101,10 @@ class SshHost:
                 await self._forward(connection)
                 self._now_connected()
                 await self._until_lost(connection)
-            self._now_lost(reason(self._node, self._known_hosts, pinned, client.ended_by))
+            self._now_lost(pinned, client.ended_by)
         # ValueError: a key or known_hosts file that cannot be parsed.
         except (OSError, asyncssh.Error, ValueError) as error:
-            self._now_lost(reason(self._node, self._known_hosts, pinned, error))
+            self._now_lost(pinned, error)
 
     async def _until_lost(self, connection: asyncssh.SSHClientConnection) -> None:
         """Until it is closed. Raises OSError when the two sockets that lead into it were removed."""
@@ -168,7 +168,8 @@ class SshHost:
         log.info("node connected", node=self.name, address=self._node.address)
         self._changed()
 
-    def _now_lost(self, error: HostError) -> None:
+    def _now_lost(self, pinned: asyncssh.SSHKnownHosts | None, raised: Exception | None) -> None:
+        error = reason(self._node, self._known_hosts, pinned, raised)
         for local in (self._local.docker, self._local.service):
             try:
                 local.unlink(missing_ok=True)
@@ -176,7 +177,7 @@ class SshHost:
                 log.debug("socket left behind", socket=str(local), why=failed.strerror)
         before, self._lost = self._lost, error
         if before is None:
-            self.since, self._left = clock.now(), not isinstance(error, Silent)
+            self.since, self._left = clock.now(), closed_by_node(raised)
         if before is None or (type(before), before.why) != (type(error), error.why):
             log.warning("node unreachable", node=self.name, why=error.why)
             self._changed()

@@ -302,6 +302,23 @@ async def test_silence_is_a_riddle_only_where_no_goodbye_was_said(
             assert type(why_not(host)) is (Unreachable if goodbye else Silent)
 
 
+async def test_what_sparkd_gave_up_itself_is_no_goodbye(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a frozen box is lost by its keepalives or by a channel that did not open is chance: the same 20 s."""
+    monkeypatch.setattr(ssh, "OPEN_S", 0.3)
+    monkeypatch.setattr(ssh, "CONNECT_S", 0.5)
+    async with worker(folder) as there, wire(there.port) as between:
+        there.pin(between.port)
+        host = there.host(there.node(port=between.port))
+        async with running(host):
+            await until("it is connected", lambda: connected(host))
+            between.freeze()
+            client = NodeClient(host, OWNER)
+            with pytest.raises(HostError):
+                await client.probe({"boot": None}, 2.0)
+            await until("nothing comes back any more", lambda: not connected(host) and "timed out" in why_not(host).why)
+            assert type(why_not(host)) is Silent
+
+
 async def test_the_end_does_not_wait_for_a_dead_peer(folder: Path) -> None:
     async with worker(folder) as there, wire(there.port) as between:
         there.pin(between.port)
