@@ -99,12 +99,10 @@ def _refused(case: Case) -> Decision | None:
 
 def _wait_until_ready(case: Case) -> Decision:
     case = peers.followed(stages.tracked(case))
-    state = case.state
     if case.view is not None and case.view.health == 200:
-        entered = replace(case, state=state).enter(Phase.WARMUP)
-        return decide(entered, "the engine answers; warming up", "warmup")
-    state = replace(state, watch=replace(state.watch, dead_since=health.said_dead(case, state.watch.dead_since)))
-    case = replace(case, state=state)
+        return decide(case.enter(Phase.WARMUP), "the engine answers; warming up", "warmup")
+    watch = replace(case.state.watch, dead_since=health.said_dead(case, case.state.watch.dead_since))
+    case = replace(case, state=replace(case.state, watch=watch))
     end = _said_dead(case) or peers.ended(case) or _too_late(case)
     if end is not None:
         return end

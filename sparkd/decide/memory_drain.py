@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from sparkd.decide.case import duration
+from sparkd.decide.memory_low import available
 from sparkd.decide.memory_taker import Growth, grower
 from sparkd.model.memory_trail import MemoryEpisode, MemoryLook, MemoryTrail
 from sparkd.model.size import spoken
@@ -51,20 +52,20 @@ def drain(node: str, trail: MemoryTrail, view: NodeView, below: int) -> Drain | 
     for size in WINDOWS:
         window = looks[-size:]
         if len(window) == size and (fell := _steady_fall(window)) >= LEAST_BYTES:
-            over_s, available = window[-1].at - window[0].at, _available(window[-1])
-            left_s = max(0, available - below) / fell * over_s
+            over_s, left = window[-1].at - window[0].at, available(window[-1])
+            left_s = max(0, left - below) / fell * over_s
             if left_s <= WITHIN_S:
-                return Drain(node, available, fell, over_s, below, left_s, grower(window, view))
+                return Drain(node, left, fell, over_s, below, left_s, grower(window, view))
     return None
 
 
 def stopped(episode: MemoryEpisode, trail: MemoryTrail) -> bool:
     """The memory is back, or has not become less for an hour. What is not known ends nothing."""
     known = [one for one in trail.looks if one.memory is not None]
-    if known and _available(known[-1]) >= episode.available + LEAST_BYTES:
+    if known and available(known[-1]) >= episode.available + LEAST_BYTES:
         return True
     hour = trail.slow[-WINDOWS[1] :]
-    return len(hour) == WINDOWS[1] and _available(hour[0]) - _available(hour[-1]) < LEAST_BYTES // 4
+    return len(hour) == WINDOWS[1] and available(hour[0]) - available(hour[-1]) < LEAST_BYTES // 4
 
 
 def _idle(looks: Sequence[MemoryLook]) -> list[MemoryLook]:
@@ -86,15 +87,11 @@ def _worked(before: MemoryLook, after: MemoryLook) -> bool:
 
 def _steady_fall(window: Sequence[MemoryLook]) -> int:
     """Bytes, 0 where one of the steps is no part of a steady fall."""
-    fell = _available(window[0]) - _available(window[-1])
+    fell = available(window[0]) - available(window[-1])
     mean = fell / (len(window) - 1)
     return fell if all(step * STEADY >= mean for step in _steps(window)) else 0
 
 
 def _steps(window: Sequence[MemoryLook]) -> Iterator[int]:
     for before, after in pairwise(window):
-        yield _available(before) - _available(after)
-
-
-def _available(look: MemoryLook) -> int:
-    return look.memory.available if look.memory is not None else 0
+        yield available(before) - available(after)

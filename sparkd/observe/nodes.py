@@ -164,11 +164,17 @@ class NodeLook:
         efforts = self._effort.efforts(effort)
         return replace(view, effort=efforts, gpu=self._effort.load(await read(GPU_LOAD)) if cards else None)
 
-    def _owned(self, containers: tuple[Container, ...] | Unknown) -> dict[str, list[str]]:
-        """The containers and units of ranks, as probes of processes are asked for them."""
-        known = self._containers if isinstance(containers, Unknown) else containers
-        ids = [container.id for container in known if container.alive]
-        return {"containers": ids, "units": [unit_name(one.name) for one in self._units if one.alive]}
+    def _known(self, containers: tuple[Container, ...] | Unknown) -> tuple[Container, ...]:
+        """Where they cannot be listed just now, those of the last time."""
+        return self._containers if isinstance(containers, Unknown) else containers
+
+    def _owned(self, containers: tuple[Container, ...] | Unknown, only: Set[str] | None = None) -> dict[str, list[str]]:
+        """The containers and units of ranks (of these deployments), as probes of processes are asked for them."""
+        alive, units = (
+            [one for one in ranks if one.alive and (only is None or one.deployment in only)]
+            for ranks in (self._known(containers), self._units)
+        )
+        return {"containers": [one.id for one in alive], "units": [unit_name(one.name) for one in units]}
 
     def _address(self) -> str:
         return self.cluster.nodes[self.name].data_address or ""
@@ -183,11 +189,7 @@ class NodeLook:
     ) -> Requests:
         requests: Requests = {PROCESSES.name: {**self._owned(containers), "environ": None}}
         if starting:
-            known = self._containers if isinstance(containers, Unknown) else containers
-            requests[WORK.name] = {
-                "containers": [one.id for one in known if one.alive and one.deployment in starting],
-                "units": [unit_name(one.name) for one in self._units if one.alive and one.deployment in starting],
-            }
+            requests[WORK.name] = self._owned(containers, starting)
         if near:
             requests |= {fact.name: None for fact in (ENGINE_PROCESSES, HOLDERS)}
             requests[PATHS.name] = {"paths": sorted({source for one in near for source in one.sources})}
@@ -205,8 +207,7 @@ class NodeLook:
     def _ended(self, containers: tuple[Container, ...] | Unknown) -> bool:
         """A rank has ended here. Whether its node shuts down is read once more then, after that was seen: a shutdown that began
         between the two would pass for a failure of the rank (rule 6)."""
-        known = self._containers if isinstance(containers, Unknown) else containers
-        return any(not one.alive for one in (*known, *self._units))
+        return any(not one.alive for one in (*self._known(containers), *self._units))
 
     async def _leftovers(
         self, deployments: Sequence[Deployment], states: Mapping[str, State], deadline: float, earlier: HostError | None

@@ -86,16 +86,10 @@ class Observer:
             group.start_soon(self._echoes.look, views, echoes)
             for deployment in deployments:
                 group.start_soon(look_at_engine, deployment)
-        snapshot = self._snapshot(at, {name: views[name] for name in self._nodes}, engines, echoes)
-        return replace(snapshot, memory=self.memory.seen(at, views, engines, deployments, states))
+        snapshot = self._snapshot(at, {name: views[name] for name in self._nodes}, engines)
+        return replace(snapshot, echoes=echoes, memory=self.memory.seen(at, views, engines, deployments, states))
 
-    def _snapshot(
-        self,
-        at: float,
-        nodes: Mapping[str, NodeView],
-        engines: Mapping[str, EngineView],
-        echoes: Mapping[str, tuple[Echo, ...]],
-    ) -> Snapshot:
+    def _snapshot(self, at: float, nodes: Mapping[str, NodeView], engines: Mapping[str, EngineView]) -> Snapshot:
         return Snapshot(
             at=at,
             wall=clock.wall(),
@@ -106,5 +100,4 @@ class Observer:
             cleanup=self.cluster.cleanup,
             guard=self.cluster.memory.guard,
             upkeep=self.upkeep(),
-            echoes=echoes,
         )

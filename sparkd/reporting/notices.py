@@ -36,7 +36,7 @@ ASKED = ("operator", "config")
 """Causes of a start that a person wanted: what stops for it is not down."""
 NONSENSE_FIX = "sparkd ctl drift {0} says what differs from when it made sense; sparkd ctl restart {0} starts it anew"
 WINDOW_FULL = "budget-pause"
-"""The reason of a deployment that has used up its automatic starts for now."""
+"""Signature of the notice about a deployment that has used up its automatic starts for now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,20 +10,17 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping
 
-from sparkd.node import arguments, procfs
-from sparkd.node.probes.processes import CONTAINER, UNIT, Wanted
+from sparkd.node import procfs
+from sparkd.node.probes import processes
 
 COUNTED = (b"rchar", b"wchar", b"read_bytes")
 """Of /proc/PID/io. `write_bytes` is what `wchar` was, later."""
 
 
 def probe(args: Mapping[str, Any], deadline_s: float) -> str:
-    containers = arguments.items(args, "containers", CONTAINER)
-    units = arguments.items(args, "units", UNIT)
-    names = tuple(name.encode("ascii") for name in containers + units)
-    wanted = Wanted(containers, frozenset(units), names, frozenset())
+    wanted = processes.wanted(args)
     done: dict[str, tuple[int, int]] = {}
-    for pid in procfs.pids() if names else ():
+    for pid in procfs.pids() if wanted.names else ():
         try:
             owner = wanted.owner(procfs.read_record(f"/proc/{pid}/cgroup"))
             if owner:
@@ -35,9 +32,8 @@ def probe(args: Mapping[str, Any], deadline_s: float) -> str:
 
 
 def _cpu_ms(pid: str) -> int:
-    """Fields 14 to 17 of proc(5): a shell that waits in a loop does its work in children that have ended."""
-    fields = procfs.read_record(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    return sum(map(int, fields[11:15])) * 1000 // os.sysconf("SC_CLK_TCK")
+    """With its children that ended: a shell that waits in a loop does its work in those."""
+    return sum(procfs.spent(pid)) * 1000 // os.sysconf("SC_CLK_TCK")
 
 
 def _io_bytes(pid: str) -> int:
